@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"io"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -90,6 +91,10 @@ type Command struct {
 	// that blocks holds the command back but no timeout; one that fails
 	// gets nothing more, and the command goes on.
 	Stdout, Stderr io.Writer
+	// Signals, when set, passes every signal received from it on to the
+	// command and its group, as a terminal's interrupt key would. Exec
+	// only; it is not read once the command has ended.
+	Signals <-chan os.Signal
 	// Terminal, when set, gives the command a terminal of that size as its
 	// three streams; all its output is then stdout. Start only.
 	Terminal *TerminalSize

@@ -41,6 +41,8 @@ type Driver interface {
 	// When ctx ends first, everything the command started gets SIGTERM,
 	// after c.KillGrace SIGKILL, and Run returns the Exit with Stopped set,
 	// at the latest a second later, also when a stream's Write is blocked.
+	// What c.Signals delivers goes to the command's group. RunStarted does
+	// all of this for a Starter.
 	// An error means that no trustworthy status is known; it is never made
 	// up.
 	Run(ctx context.Context, c Command, s Streams) (Exit, error)
@@ -89,10 +91,19 @@ func RunStarted(ctx context.Context, d Starter, c Command, s Streams) (Exit, err
 		exit, err := r.Wait()
 		done <- result{exit, err}
 	}()
-	select {
-	case res := <-done:
-		return res.exit, res.err
-	case <-ctx.Done():
+	for running := true; running; {
+		select {
+		case res := <-done:
+			return res.exit, res.err
+		case sig := <-c.Signals:
+			if n, err := asSignal(sig); err == nil {
+				// A signal that comes as the command exits has nobody
+				// to go to.
+				_ = r.Signal(n)
+			}
+		case <-ctx.Done():
+			running = false
+		}
 	}
 	// A writer that blocks holds back the output, and with it the end of
 	// Wait; the processes are gone all the same once Stop returns.

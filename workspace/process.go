@@ -51,6 +51,8 @@ func (w *Workspace) Start(ctx context.Context, c Command) (*Process, error) {
 		return nil, Errorf(ErrInvalidArgument, op, "", "a started process reads Process.Stdin; leave Command.Stdin nil")
 	case c.MaxOutput != 0:
 		return nil, Errorf(ErrInvalidArgument, op, "", "a started process keeps no output; leave MaxOutput 0")
+	case c.Signals != nil:
+		return nil, Errorf(ErrInvalidArgument, op, "", "a started process takes Process.Signal; leave Command.Signals nil")
 	case c.Background != "":
 		return nil, Errorf(ErrInvalidArgument, op, "", "what a started process leaves goes with it; leave Background empty")
 	}
