@@ -1,0 +1,254 @@
+package keeper
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// command is one command on a serving keeper. All methods are called by the
+// server's goroutine.
+type command struct {
+	*server
+	order    *order
+	leader   int // its pid, session and group
+	exited   bool
+	stopping bool
+	told     map[int]bool // by a stop, pids
+	grace    <-chan time.Time
+	killAt   time.Time
+	input    *input
+	terminal *terminal
+	status   Status
+}
+
+// start runs the command. what says which step an error is of: "chdir" or "exec".
+func (c *command) start() (what string, err error) {
+	// One command at a time: the keeper itself can go there, which tells an error
+	// of chdir from one of exec.
+	if err := unix.Chdir(c.order.Dir); err != nil {
+		return "chdir", err
+	}
+	defer func() { _ = unix.Chdir("/") }()
+	attr := &syscall.ProcAttr{
+		Env:   c.order.Env,
+		Files: []uintptr{0, 1, 2},
+		// Pdeathsig: should we be killed, the command goes too. What it has started
+		// then belongs to PID 1, which sweeps.
+		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	stdin := -1
+	switch {
+	case c.order.Terminal != nil:
+		c.terminal, stdin, err = openTerminal(*c.order.Terminal)
+		if err != nil {
+			return "exec", err
+		}
+		attr.Sys.Setctty = true // of descriptor 0 in the child
+		attr.Files = []uintptr{uintptr(stdin), uintptr(stdin), uintptr(stdin)}
+		c.input = newInput(c.terminal.master, c.ack, []byte{veof})
+		c.terminal.copyOut(1)
+	case c.order.noStdin:
+		if stdin, err = unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0); err != nil {
+			return "exec", err
+		}
+		attr.Files[0] = uintptr(stdin)
+	default:
+		var ends [2]int
+		if err = unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+			return "exec", err
+		}
+		stdin = ends[0]
+		attr.Files[0] = uintptr(stdin)
+		_ = unix.SetNonblock(ends[1], true)
+		c.input = newInput(os.NewFile(uintptr(ends[1]), "command's stdin"), c.ack, nil)
+	}
+	c.leader, err = syscall.ForkExec(c.order.Path, c.order.Args, attr)
+	_ = unix.Close(stdin)
+	if err != nil {
+		c.closeStreams(time.Now())
+		return "exec", err
+	}
+	// The memory killer takes the command rather than us. The child, not we
+	// ourselves: our own file is root's, as we are not dumpable.
+	oom := "/proc/" + strconv.Itoa(c.leader) + "/oom_score_adj"
+	if fd, err := unix.Open(oom, unix.O_WRONLY|unix.O_CLOEXEC, 0); err == nil {
+		_, _ = unix.Write(fd, []byte("1000"))
+		_ = unix.Close(fd)
+	}
+	pid := "pid " + strconv.Itoa(c.leader)
+	c.report.add(2, c.order.token, pid)
+	c.report.add(1, c.order.token, pid)
+	return "", nil
+}
+
+func (c *command) ack(n int) { c.report.add(1, c.order.token, "ack "+strconv.Itoa(n)) }
+
+// wait returns when the command has exited, or must be killed. owned is false
+// when stdin ended or the owner sent what it must not.
+func (c *command) wait() (owned bool) {
+	for {
+		alive := c.reap()
+		if c.exited && (!c.stopping || !alive) {
+			return true
+		}
+		if c.exited {
+			c.tellNew()
+		}
+		select {
+		case <-c.child:
+		case f, ok := <-c.frames:
+			if !ok {
+				return false
+			}
+			if !c.handle(f) {
+				c.refused = true
+				return false
+			}
+		case <-c.grace:
+			return true
+		}
+	}
+}
+
+// reap takes what is dead and tells whether something lives.
+func (c *command) reap() bool {
+	for {
+		pid, err := exited()
+		if err != nil || pid == 0 {
+			return err == nil
+		}
+		if pid == c.leader && !c.order.Keep && !c.stopping {
+			// While the leader is a zombie its group's number is its own.
+			_ = unix.Kill(-pid, unix.SIGKILL)
+		}
+		status, usage := reapOne(pid)
+		c.note(pid, status, usage)
+		if pid == c.leader && !c.stopping {
+			return true // what it left is for the caller to decide on
+		}
+	}
+}
+
+// note takes down one dead process.
+func (c *command) note(pid int, status unix.WaitStatus, usage unix.Rusage) {
+	u := &c.status.Usage
+	u.User += time.Duration(usage.Utime.Nano())
+	u.System += time.Duration(usage.Stime.Nano())
+	u.MaxRSS = max(u.MaxRSS, int64(usage.Maxrss)*1024) // KiB, getrusage(2)
+	if pid != c.leader {
+		if c.exited && status.Signaled() && status.Signal() == unix.SIGKILL {
+			c.status.Ended++
+		}
+		return
+	}
+	c.exited = true
+	if status.Signaled() {
+		c.status.Signal = int(status.Signal())
+		c.status.Code = 128 + c.status.Signal
+	} else {
+		c.status.Code = status.ExitStatus()
+	}
+}
+
+func (c *command) handle(f frame) bool {
+	d := decoder{b: f.payload}
+	switch f.kind {
+	case frameStdin:
+		return c.input == nil || c.input.add(f.payload)
+	case frameEOF:
+		if c.input != nil {
+			c.input.finish()
+		}
+		return len(f.payload) == 0
+	case frameSignal:
+		sig := d.uint(64)
+		if d.end() && !c.exited {
+			_ = unix.Kill(-c.leader, unix.Signal(sig))
+		}
+		return d.end()
+	case frameStop:
+		grace, ok := graceOf(f.payload)
+		if ok {
+			c.stop(grace)
+		}
+		return ok
+	case frameResize:
+		size := d.size()
+		if d.end() && c.terminal != nil {
+			c.terminal.resize(size)
+		}
+		return d.end()
+	}
+	return false
+}
+
+// stop asks everything to end; the grace later it is killed. Of several stops
+// the earliest end holds.
+func (c *command) stop(grace time.Duration) {
+	list := descendants()
+	grouped := 0
+	if !c.exited {
+		grouped = c.leader
+		c.status.Stopped = true
+		_ = unix.Kill(-c.leader, unix.SIGTERM)
+		_ = unix.Kill(-c.leader, unix.SIGCONT)
+	}
+	c.told = map[int]bool{}
+	for _, p := range list {
+		c.told[p.pid] = true
+		if g, err := unix.Getpgid(p.pid); err == nil && g != grouped {
+			p.terminate()
+		}
+	}
+	if at := time.Now().Add(grace); !c.stopping || at.Before(c.killAt) {
+		c.killAt = at
+		c.grace = time.NewTimer(grace).C
+	}
+	c.stopping = true
+}
+
+// tellNew asks what was forked since the stop to end too: by a shell that had the
+// signal pending, or by a handler.
+func (c *command) tellNew() {
+	for _, p := range descendants() {
+		if !c.told[p.pid] {
+			c.told[p.pid] = true
+			p.terminate()
+		}
+	}
+}
+
+// end ends what the command has left, or finds that it is to be kept.
+func (c *command) end(owned bool) {
+	switch {
+	case !owned:
+		c.abandon()
+	case c.order.Keep && !c.stopping:
+		c.status.Retired = reapAll()
+	default:
+		c.status.Unfinished = endAll(time.Now().Add(endTime), c.note)
+		c.status.Retired = c.status.Unfinished > 0
+		if !c.exited {
+			c.status.Code, c.status.Signal = 128+int(unix.SIGKILL), int(unix.SIGKILL)
+		}
+	}
+	c.closeStreams(time.Now().Add(endTime))
+	if owned {
+		c.report.wait()
+	}
+}
+
+// closeStreams closes our ends. What a terminal still holds is passed on, which
+// ends by itself when no process has it open, and at the deadline otherwise.
+func (c *command) closeStreams(deadline time.Time) {
+	if c.input != nil {
+		c.input.close()
+	}
+	if c.terminal != nil {
+		c.terminal.drain(deadline)
+	}
+}

@@ -1,0 +1,80 @@
+package keeper
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/wsctl/wsctl/wrapper"
+)
+
+// Request is one command for a serving keeper. All strings are raw bytes without
+// NUL.
+type Request struct {
+	// Path is the program's file. It is not looked up; a relative one is below Dir.
+	Path string
+	// Args is the whole argument list with the program's name first.
+	Args []string
+	// Env is the whole environment, NAME=value. Nothing is added.
+	Env []string
+	// Dir is the directory that the command starts in; it must not be empty.
+	Dir string
+	// Keep leaves what the command has started when it exits. The keeper then
+	// retires: see [Status.Retired].
+	Keep bool
+	// Terminal gives the command a terminal of that size as its stdin, stdout and
+	// stderr; output comes as stdout. It excludes Keep.
+	Terminal *Size
+}
+
+// Size is that of a terminal, in characters.
+type Size struct{ Rows, Cols uint16 }
+
+// order is a Request on its way to the keeper.
+type order struct {
+	Request
+	token, seal string
+	noStdin     bool
+}
+
+func (o *order) encode() []byte {
+	b := appendString(nil, o.token)
+	b = appendString(b, o.seal)
+	b = appendString(b, o.Path)
+	b = appendStrings(b, o.Args)
+	b = appendStrings(b, o.Env)
+	b = appendString(b, o.Dir)
+	b = appendBool(b, o.Keep)
+	b = appendBool(b, o.noStdin)
+	b = appendBool(b, o.Terminal != nil)
+	if o.Terminal != nil {
+		b = appendSize(b, *o.Terminal)
+	}
+	return b
+}
+
+func decodeOrder(payload []byte) (*order, bool) {
+	d := decoder{b: payload}
+	o := &order{token: d.string(), seal: d.string()}
+	o.Path = d.string()
+	o.Args = d.strings()
+	o.Env = d.strings()
+	o.Dir = d.string()
+	o.Keep = d.bool()
+	o.noStdin = d.bool()
+	if d.bool() {
+		size := d.size()
+		o.Terminal = &size
+	}
+	ok := d.end() && wrapper.ValidToken(o.token) && wrapper.ValidToken(o.seal) &&
+		o.Path != "" && len(o.Args) > 0 && o.Dir != "" && (!o.Keep || o.Terminal == nil)
+	return o, ok
+}
+
+func appendSize(b []byte, s Size) []byte {
+	b = binary.AppendUvarint(b, uint64(s.Rows))
+	return binary.AppendUvarint(b, uint64(s.Cols))
+}
+
+func (d *decoder) size() Size {
+	return Size{Rows: uint16(d.uint(math.MaxUint16)), Cols: uint16(d.uint(math.MaxUint16))}
+}
