@@ -178,7 +178,9 @@ func (p *secondPass) convert(ctx context.Context, pkg string, run *exec.Cmd) err
 	events.Stdin = r
 	converted := stream(events, p.report, p.stderr)
 	if err := run.Wait(); err != nil && p.report.failed == failed {
-		p.report.line([]byte(fmt.Sprintf(`{"Action":"fail","Package":%q}`, pkg)))
+		// It ended early or by its own exit, and test2json saw nothing wrong.
+		p.report.line(fmt.Appendf(nil, `{"Action":"output","Package":%q,"Output":%q}`, pkg, err.Error()+"\n"))
+		p.report.line(fmt.Appendf(nil, `{"Action":"fail","Package":%q}`, pkg))
 	}
 	return converted
 }
