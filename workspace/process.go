@@ -113,6 +113,8 @@ func (w *Workspace) start(life, call context.Context, starter Starter, c Command
 		p.cancel(err)
 		stopTimer()
 		p.release()
+		// Close may have seen the activity and wait for its end.
+		close(p.exited)
 		return nil, wrap(err, ErrIO, op, "")
 	}
 	go p.watch(c.KillGrace)
