@@ -1,0 +1,7 @@
+package reaper
+
+// For tests of what the process table tells.
+var (
+	Process   = process
+	ParseStat = parseStat
+)

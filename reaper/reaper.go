@@ -1,0 +1,196 @@
+package reaper
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// Container is a container that carries our labels.
+type Container struct {
+	// ID is the engine's own; Name has no slash.
+	ID, Name string
+	// Image is the name that it was made from.
+	Image string
+	// State is the engine's word: created, running, paused, restarting,
+	// removing, exited, dead.
+	State string
+	// Created is when the engine made it.
+	Created time.Time
+	// Tag is zero when the labels make no sense.
+	Tag Tag
+	// Verdict and Reason are Decide's.
+	Verdict Verdict
+	Reason  string
+	// Removed reports that Reap has removed it.
+	Removed bool
+}
+
+// List returns every container that carries our labels, in whatever state,
+// oldest first, with a verdict about each. It changes nothing. The error is
+// UNAVAILABLE when the engine does not answer, ABORTED when ctx ends, IO
+// otherwise.
+func List(ctx context.Context, e Engine) ([]Container, error) {
+	const op = "list containers"
+	self, err := Self()
+	if err != nil {
+		return nil, err
+	}
+	found, err := e.ContainerList(ctx, container.ListOptions{
+		All: true, Filters: filters.NewArgs(filters.Arg("label", labelID)),
+	})
+	if err != nil {
+		return nil, engineError(ctx, op, "the engine does not list its containers", err)
+	}
+	images := map[string]Facts{}
+	list := make([]Container, 0, len(found))
+	for _, s := range found {
+		f, seen := images[s.ImageID]
+		if !seen {
+			img, err := e.ImageInspect(ctx, s.ImageID)
+			switch {
+			case errdefs.IsNotFound(err):
+				f.ImageGone = true
+			case err != nil:
+				return nil, engineError(ctx, op, "the engine does not tell about an image", err)
+			case img.Config != nil:
+				f.ImageLabels = img.Config.Labels
+			}
+			images[s.ImageID] = f
+		}
+		f.Names, f.Labels = s.Names, s.Labels
+		c := Container{ID: s.ID, Name: name(s.Names), Image: s.Image, State: s.State, Created: time.Unix(s.Created, 0)}
+		c.Tag, c.Verdict, c.Reason = Decide(time.Now(), self, process, f)
+		list = append(list, c)
+	}
+	slices.SortStableFunc(list, func(a, b Container) int { return a.Created.Compare(b.Created) })
+	return list, nil
+}
+
+// name picks the container's own name: links to it from other containers are
+// listed too, and have a second slash.
+func name(names []string) string {
+	for _, n := range names {
+		if len(n) > 1 && n[0] == '/' && !slices.Contains([]byte(n[1:]), '/') {
+			return n[1:]
+		}
+	}
+	return ""
+}
+
+// Options say how to reap. The zero value reaps silently.
+type Options struct {
+	// DryRun removes nothing.
+	DryRun bool
+	// Logger gets a line for each container removed or not ours; nil: silent.
+	Logger *slog.Logger
+}
+
+const (
+	// parallel bounds the removals at a time: an engine takes about a quarter
+	// of a second for one, mostly waiting.
+	parallel = 4
+	// removeTime bounds one removal. It is the reaper's own: once a removal
+	// has begun, the end of the caller's context does not leave it half done.
+	removeTime = 20 * time.Second
+)
+
+// Reap removes the orphans among the containers that List returns, whatever
+// state they are in, and returns that list. A container that is already gone,
+// or being removed by somebody else, counts as removed. It goes on after a
+// failure; the error is then as List's, about the first one.
+func Reap(ctx context.Context, e Engine, o Options) ([]Container, error) {
+	logger := o.Logger
+	if logger == nil {
+		logger = slog.New(slog.DiscardHandler)
+	}
+	list, err := List(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	var (
+		work  errgroup.Group
+		mu    sync.Mutex
+		first error
+	)
+	work.SetLimit(parallel)
+	for i := range list {
+		c := &list[i]
+		if c.Verdict == Foreign || c.Verdict == Unknown {
+			logger.Info("container left alone", "container", c.Name, "id", c.ID, "reason", c.Reason)
+		}
+		if c.Verdict != Orphan || o.DryRun {
+			continue
+		}
+		work.Go(func() error {
+			err := remove(ctx, e, c.ID)
+			if err == nil {
+				c.Removed = true
+				logger.Info("container removed", "container", c.Name, "id", c.ID, "state", c.State, "root", workspace.Printable(c.Tag.Root), "reason", c.Reason)
+				return nil
+			}
+			logger.Warn("container not removed", "container", c.Name, "id", c.ID, "error", err)
+			mu.Lock()
+			defer mu.Unlock()
+			if first == nil {
+				first = err
+			}
+			return nil
+		})
+	}
+	_ = work.Wait() // the first error is kept apart, so that the others go on
+	return list, first
+}
+
+// remove removes one container by the engine's id, which is never given to
+// another one, and returns when it is gone.
+func remove(ctx context.Context, e Engine, id string) error {
+	const op = "remove container"
+	if ctx.Err() != nil {
+		return workspace.Errorf(workspace.ErrAborted, op, "", "%w", ctx.Err())
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+	defer cancel()
+	// Volumes without a name were made for this container alone.
+	options := container.RemoveOptions{Force: true, RemoveVolumes: true}
+	err := e.ContainerRemove(ctx, id, options)
+	if !errdefs.IsConflict(err) {
+		return removed(ctx, op, err)
+	}
+	// The engine says "conflict" of a removal that is under way as well as
+	// of a state in which it removes nothing.
+	c, err := e.ContainerInspect(ctx, id)
+	switch {
+	case err != nil:
+		return removed(ctx, op, err)
+	case c.State != nil && c.State.Paused:
+		// Some engines do not kill what is frozen. Should it not be paused
+		// any more, the removal says what is wrong.
+		_ = e.ContainerUnpause(ctx, id)
+	case c.State != nil && c.State.Status == container.StateRemoving:
+		return nil
+	}
+	return removed(ctx, op, e.ContainerRemove(ctx, id, options))
+}
+
+// removed turns the answer to a removal into the outcome: not found is what was
+// wanted.
+func removed(ctx context.Context, op string, err error) error {
+	switch {
+	case err == nil || errdefs.IsNotFound(err):
+		return nil
+	case ctx.Err() != nil:
+		// The time is the reaper's own, so nobody has aborted it.
+		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine has not removed it in %v", removeTime)
+	}
+	return engineError(ctx, op, "the engine does not remove it", err)
+}
