@@ -20,17 +20,12 @@ type Script struct {
 	Unset []string
 }
 
-// fallbackPath finds `sh` where the environment has no PATH (POSIX leaves that
-// case open, and a shell that lost its PATH finds nothing).
-const fallbackPath = "/usr/local/bin:/usr/bin:/bin"
-
 // Text builds the script. It fails for what a shell cannot carry: a NUL byte,
 // or a variable whose name is not a shell identifier or which bash holds
 // read-only (an attempt to set it would end the shell).
 func (s Script) Text() ([]byte, error) {
 	var b []byte
 	unset := append([]string(nil), s.Unset...)
-	path := false
 	for _, name := range unset {
 		if err := checkName(name); err != nil {
 			return nil, err
@@ -44,7 +39,6 @@ func (s Script) Text() ([]byte, error) {
 		if err := checkName(name); err != nil {
 			return nil, err
 		}
-		path = path || name == "PATH"
 	}
 	if len(unset) > 0 {
 		b = append(append(append(b, "unset "...), strings.Join(unset, " ")...), '\n')
@@ -58,22 +52,33 @@ func (s Script) Text() ([]byte, error) {
 		}
 		b = append(b, '\n')
 	}
-	if !path {
-		b = append(b, "[ \"${PATH+set}\" ] || PATH="+fallbackPath+"\n"...)
-	}
-	// Only the command's own messages may reach its stderr, hence at the very end.
-	b = append(b, "exec 2>&3 3>&-\nexec"...)
 	args := s.Args
 	if len(args) == 0 {
 		args = []string{"sh", "-c", s.Shell}
 	}
-	if strings.HasPrefix(args[0], "-") {
+	bare := args[0] == "sh"
+	if bare {
+		// Without a PATH, or with a useless one, a shell is found all the same.
+		// A name after the line is $0 and begins messages; it is given only where it
+		// is needed for that, as BusyBox words its messages otherwise with it.
+		b = append(b, "unset wsctl_sh wsctl_name\nwsctl_sh=sh\n"+
+			"command -v sh >/dev/null || { wsctl_sh=/bin/sh wsctl_name=sh; }\n"...)
+	}
+	// Only the command's own messages may reach its stderr, hence at the very end.
+	b = append(b, "exec 2>&3 3>&-\nexec"...)
+	if bare {
+		b = append(b, ` "$wsctl_sh"`...)
+		args = args[1:]
+	} else if strings.HasPrefix(args[0], "-") {
 		b = append(b, " --"...)
 	}
 	for _, a := range args {
 		if b, err = appendQuoted(append(b, ' '), a); err != nil {
 			return nil, err
 		}
+	}
+	if bare && len(s.Args) == 0 {
+		b = append(b, ` ${wsctl_name:+"$wsctl_name"}`...)
 	}
 	return append(b, '\n'), nil
 }
