@@ -102,6 +102,9 @@ const (
 	// removeTime bounds one removal. It is the reaper's own: once a removal
 	// has begun, the end of the caller's context does not leave it half done.
 	removeTime = 20 * time.Second
+	// retryTime is the pause before another look at a container that the
+	// engine does not remove just now.
+	retryTime = 50 * time.Millisecond
 )
 
 // Reap removes the orphans among the containers that List returns, whatever
@@ -152,7 +155,7 @@ func Reap(ctx context.Context, e Engine, o Options) ([]Container, error) {
 }
 
 // remove removes one container by the engine's id, which is never given to
-// another one, and returns when it is gone.
+// another one, and returns when it is gone, whoever has removed it.
 func remove(ctx context.Context, e Engine, id string) error {
 	const op = "remove container"
 	if ctx.Err() != nil {
@@ -160,37 +163,30 @@ func remove(ctx context.Context, e Engine, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 	defer cancel()
-	// Volumes without a name were made for this container alone.
-	options := container.RemoveOptions{Force: true, RemoveVolumes: true}
-	err := e.ContainerRemove(ctx, id, options)
-	if !errdefs.IsConflict(err) {
-		return removed(ctx, op, err)
+	for {
+		// Volumes without a name were made for this container alone.
+		err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		switch {
+		case err == nil || errdefs.IsNotFound(err):
+			return nil
+		case ctx.Err() != nil:
+			// The time is the reaper's own, so nobody has aborted it.
+			return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine has not removed it in %v", removeTime)
+		case !errdefs.IsConflict(err):
+			return engineError(ctx, op, "the engine does not remove it", err)
+		}
+		// The engine says "conflict" of a removal that is under way, when it
+		// may still show the container as running, as well as of a state in
+		// which it removes nothing.
+		if c, look := e.ContainerInspect(ctx, id); look == nil && c.State != nil && c.State.Paused {
+			// Some engines do not kill what is frozen. Should this fail,
+			// the next removal says what is wrong.
+			_ = e.ContainerUnpause(ctx, id)
+		}
+		select {
+		case <-time.After(retryTime):
+		case <-ctx.Done():
+			return engineError(context.WithoutCancel(ctx), op, "the engine does not remove it", err)
+		}
 	}
-	// The engine says "conflict" of a removal that is under way as well as
-	// of a state in which it removes nothing.
-	c, err := e.ContainerInspect(ctx, id)
-	switch {
-	case err != nil:
-		return removed(ctx, op, err)
-	case c.State != nil && c.State.Paused:
-		// Some engines do not kill what is frozen. Should it not be paused
-		// any more, the removal says what is wrong.
-		_ = e.ContainerUnpause(ctx, id)
-	case c.State != nil && c.State.Status == container.StateRemoving:
-		return nil
-	}
-	return removed(ctx, op, e.ContainerRemove(ctx, id, options))
-}
-
-// removed turns the answer to a removal into the outcome: not found is what was
-// wanted.
-func removed(ctx context.Context, op string, err error) error {
-	switch {
-	case err == nil || errdefs.IsNotFound(err):
-		return nil
-	case ctx.Err() != nil:
-		// The time is the reaper's own, so nobody has aborted it.
-		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine has not removed it in %v", removeTime)
-	}
-	return engineError(ctx, op, "the engine does not remove it", err)
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/containerd/errdefs"
@@ -257,8 +258,14 @@ func TestReapWhatOthersRemove(t *testing.T) {
 		refuse func(e *engine) func(*container.Summary) error
 		code   workspace.Code
 	}{
-		{"in progress", func(*engine) func(*container.Summary) error {
-			return func(c *container.Summary) error { c.State = container.StateRemoving; return conflict }
+		{"in progress for a while", func(*engine) func(*container.Summary) error {
+			n := 0
+			return func(*container.Summary) error {
+				if n++; n < 20 {
+					return conflict
+				}
+				return errdefs.ErrNotFound
+			}
 		}, ""},
 		{"in progress and gone at the next look", func(e *engine) func(*container.Summary) error {
 			return func(*container.Summary) error { e.all = nil; return conflict }
@@ -282,17 +289,22 @@ func TestReapWhatOthersRemove(t *testing.T) {
 		}, workspace.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			e := &engine{}
-			e.add(orphaned(t, "/proj"), container.StatePaused)
-			e.refuse = c.refuse(e)
-			list, err := reaper.Reap(t.Context(), e, reaper.Options{})
-			if workspace.CodeOf(err) != c.code {
-				t.Errorf("error %v, want %q", err, c.code)
-			}
-			if len(list) != 1 || list[0].Removed == (err != nil) {
-				t.Errorf("%+v", list)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				e := &engine{}
+				e.add(orphaned(t, "/proj"), container.StatePaused)
+				e.refuse = c.refuse(e)
+				began := time.Now()
+				list, err := reaper.Reap(t.Context(), e, reaper.Options{})
+				if workspace.CodeOf(err) != c.code {
+					t.Errorf("error %v, want %q", err, c.code)
+				}
+				if len(list) != 1 || list[0].Removed == (err != nil) {
+					t.Errorf("%+v", list)
+				}
+				if took := time.Since(began); took > 21*time.Second {
+					t.Errorf("it took %v", took)
+				}
+			})
 		})
 	}
 }
