@@ -1,0 +1,6 @@
+//go:build !linux
+
+package main
+
+// defaultSignals is for a fault of Linux's C library.
+func defaultSignals() {}
