@@ -159,6 +159,9 @@ func TestStopEndsWhatObeysAtOnce(t *testing.T) {
 	var out watched
 	r := l.start(t, shell("trap 'echo bye; exit 3' TERM; echo up; setsid sleep 7775 & wait"), keeper.Streams{Stdout: &out})
 	out.await(t, "up")
+	// Not before the fork has become sleep: a shell's child that has not yet reset
+	// the trap would swallow the signal.
+	eventually(t, "sleep", func() bool { return named(t, "sleep\x007775") == 1 })
 	begin := time.Now()
 	check(t, r.Stop(5*time.Second))
 	status, err := r.Wait(deadline(t))
