@@ -158,7 +158,7 @@ func (w *Workspace) prepare(ctx context.Context, op string, c Command) (Command,
 	}
 	fi, err := w.driver.Files().Stat(ctx, dir)
 	if err != nil {
-		return c, w.fileError(ctx, err, op, c.Dir)
+		return c, w.fileError(ctx, asGiven(err, dir, c.Dir), op, c.Dir)
 	}
 	if !fi.IsDir() {
 		return c, Errorf(ErrNotDirectory, op, c.Dir, "the working directory is not a directory")

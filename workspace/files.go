@@ -168,7 +168,7 @@ func (w *Workspace) Rename(ctx context.Context, from, to string, o RenameOptions
 		return err
 	}
 	return w.fileDo(ctx, "rename", from, func(ctx context.Context, f Files, name string) error {
-		return f.Rename(ctx, name, toName, o)
+		return asGiven(f.Rename(ctx, name, toName, o), toName, to)
 	})
 }
 
@@ -182,7 +182,8 @@ func (w *Workspace) Copy(ctx context.Context, from, to string, o WriteOptions) (
 		return nil, err
 	}
 	return fileCall(w, ctx, "copy", from, func(ctx context.Context, f Files, name string) (fs.FileInfo, error) {
-		return f.Copy(ctx, name, toName, o)
+		fi, err := f.Copy(ctx, name, toName, o)
+		return fi, asGiven(err, toName, to)
 	})
 }
 
@@ -218,7 +219,7 @@ func fileCall[T any](w *Workspace, ctx context.Context, op, path string, f func(
 	}
 	v, err := f(ctx, w.driver.Files(), name)
 	if err != nil {
-		return zero, w.fileError(ctx, err, op, path)
+		return zero, w.fileError(ctx, asGiven(err, name, path), op, path)
 	}
 	return v, nil
 }
@@ -227,6 +228,15 @@ func (w *Workspace) fileDo(ctx context.Context, op, path string, f func(context.
 	_, err := fileCall(w, ctx, op, path, func(ctx context.Context, files Files, name string) (struct{}, error) {
 		return struct{}{}, f(ctx, files, name)
 	})
+	return err
+}
+
+// asGiven returns err with path where a driver names what it was asked for.
+func asGiven(err error, name, path string) error {
+	var e *Error
+	if errors.As(err, &e) && e.Path == name {
+		return withPath(err, path)
+	}
 	return err
 }
 

@@ -208,8 +208,12 @@ func (w *Workspace) ready(ctx context.Context, op string) error {
 		if !joined {
 			// Everybody who wanted that start has left it. It is being
 			// undone; the next one begins when it is.
-			<-f.done
-			continue
+			select {
+			case <-f.done:
+				continue
+			case <-ctx.Done():
+				return w.stopped(ctx, op, "")
+			}
 		}
 		select {
 		case <-f.done:
