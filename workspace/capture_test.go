@@ -83,8 +83,8 @@ func TestOutputKeepsHeadAndTail(t *testing.T) {
 		{"abcdefg", 5, "abcfg", 3, 2},
 		{"abc", 1, "a", 1, 2},
 		{"abc", 2, "ac", 1, 1},
-		{"ééééé", 5, "éé", 2, 6},        // both cuts go through a character
-		{"x漢漢漢y", 6, "xy", 1, 9},        // three bytes a character
+		{"ééééé", 5, "éé", 2, 6},          // both cuts go through a character
+		{"x漢漢漢y", 6, "xy", 1, 9},          // three bytes a character
 		{"a\xff\xfe\xfdz", 2, "az", 1, 3}, // not UTF-8: cut where it falls
 	} {
 		out := writes(t, c.limit, []byte(c.all))

@@ -91,11 +91,16 @@ func RunStarted(ctx context.Context, d Starter, c Command, s Streams) (Exit, err
 		exit, err := r.Wait()
 		done <- result{exit, err}
 	}()
+	signals := c.Signals
 	for running := true; running; {
 		select {
 		case res := <-done:
 			return res.exit, res.err
-		case sig := <-c.Signals:
+		case sig, open := <-signals:
+			if !open {
+				signals = nil
+				continue
+			}
 			if n, err := asSignal(sig); err == nil {
 				// A signal that comes as the command exits has nobody
 				// to go to.

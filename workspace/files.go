@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 )
 
@@ -45,8 +46,10 @@ func (w *Workspace) ReadFile(ctx context.Context, path string, limit int64) ([]b
 			return nil, Errorf(ErrTooLarge, op, path, "the file has %d bytes; the limit is %d: read it in parts", fi.Size(), limit)
 		}
 		// The file may grow while it is read; one byte over the limit
-		// tells.
-		b := bytes.NewBuffer(make([]byte, 0, fi.Size()+bytes.MinRead))
+		// tells. A sparse one may say any size, so little is believed.
+		limit = min(limit, math.MaxInt64-1)
+		room := min(fi.Size(), DefaultMaxFileBytes) + bytes.MinRead
+		b := bytes.NewBuffer(make([]byte, 0, room))
 		if _, err := b.ReadFrom(io.LimitReader(&ctxReader{ctx, file}, limit+1)); err != nil {
 			return nil, err
 		}
