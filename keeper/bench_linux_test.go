@@ -3,7 +3,9 @@ package keeper_test
 import (
 	"context"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -11,9 +13,22 @@ import (
 	"github.com/wsctl/wsctl/keeper"
 )
 
+// release builds the keeper as it is shipped: the test binary is much larger, and
+// slower to start.
+func release(b *testing.B) string {
+	b.Helper()
+	binary := filepath.Join(b.TempDir(), keeper.Name)
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "github.com/wsctl/wsctl/cmd/wskeeper")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("%v: %s", err, out)
+	}
+	return binary
+}
+
 // BenchmarkTrue is a command that does nothing, on a keeper that waits.
 func BenchmarkTrue(b *testing.B) {
-	l := serve(b)
+	l := serveFrom(b, release(b), keeper.Name, keeper.ModeServe)
 	req := shell("true")
 	took := make([]time.Duration, 0, 1<<16)
 	for b.Loop() {
@@ -39,8 +54,9 @@ func BenchmarkRawTrue(b *testing.B) {
 
 // BenchmarkServeStart is a keeper from its start until its first command is over.
 func BenchmarkServeStart(b *testing.B) {
+	binary := release(b)
 	for b.Loop() {
-		l := serve(b)
+		l := serveFrom(b, binary, keeper.Name, keeper.ModeServe)
 		l.run(b, shell("true"), nil)
 		check(b, l.Close())
 		<-l.Gone()
@@ -52,7 +68,7 @@ func BenchmarkBulk(b *testing.B) {
 	const size = 256 << 20
 	line := "head -c 268435456 /dev/zero"
 	b.Run("keeper", func(b *testing.B) {
-		l := serve(b)
+		l := serveFrom(b, release(b), keeper.Name, keeper.ModeServe)
 		b.SetBytes(size)
 		for b.Loop() {
 			r := l.start(b, shell(line), keeper.Streams{Stdout: io.Discard})

@@ -33,7 +33,12 @@ type local struct {
 
 func serve(t testing.TB) *local {
 	t.Helper()
-	l := &local{cmd: &exec.Cmd{Path: self(t), Args: []string{keeper.Name, keeper.ModeServe}}}
+	return serveFrom(t, self(t), keeper.Name, keeper.ModeServe)
+}
+
+func serveFrom(t testing.TB, binary string, args ...string) *local {
+	t.Helper()
+	l := &local{cmd: &exec.Cmd{Path: binary, Args: args}}
 	stdin, err := l.cmd.StdinPipe()
 	check(t, err)
 	stdout, err := l.cmd.StdoutPipe()

@@ -10,6 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// taken are the signals that would end or stop a Go program, and those that it
+// leaves ignored when it was started so. All others have a handler of the
+// runtime's that drops them (runtime/sigtab_linux_generic.go). Not simply all: each
+// costs two thread switches, and a keeper must start quickly.
+var taken = []os.Signal{
+	unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
+	unix.SIGSEGV, unix.SIGTERM, unix.SIGSTKFLT, unix.SIGCONT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGSYS,
+}
+
 // prepare makes this process fit to be the parent of hostile commands. The
 // calling goroutine is bound to its thread, from which all commands are started:
 // the signal mask is a thread's, and PR_SET_PDEATHSIG speaks of one. It returns
@@ -31,7 +40,7 @@ func prepare() (<-chan os.Signal, error) {
 	}
 	// Each signal that can be handled has a handler: none ends us, PID 1 included
 	// (`kill -SYS 1`), and as exec resets handlers, none reaches a command as ignored.
-	signal.Notify(make(chan os.Signal, 1))
+	signal.Notify(make(chan os.Signal, 1), taken...)
 	child := make(chan os.Signal, 1)
 	signal.Notify(child, unix.SIGCHLD)
 	closeOnExec()

@@ -96,7 +96,7 @@ func TestKeep(t *testing.T) {
 	if got.stdout != "done\n" || !got.Retired || got.Ended != 0 {
 		t.Fatalf("got %+v", got)
 	}
-	eventually(t, "both of the kept", func() bool { return named(t, "7773") == 2 })
+	eventually(t, "both of the kept", func() bool { return named(t, "sleep\x007773") == 2 })
 	if _, err := l.Start(deadline(t), shell("true"), keeper.Streams{}); !errors.Is(err, keeper.ErrBusy) {
 		t.Errorf("a retired keeper took a command: %v", err)
 	}
@@ -331,6 +331,43 @@ func TestSignalsAreDefault(t *testing.T) {
 	if got := serve(t).run(t, shell("yes | head -n1"), nil); got.stdout != "y\n" || got.Code != 0 {
 		t.Errorf("got %+v", got)
 	}
+}
+
+// What a keeper was started with, blocked or ignored, is not for its commands; and
+// no signal but KILL and STOP ends or stops it (32 and 33 are the C library's own).
+func TestSignalsToTheKeeper(t *testing.T) {
+	l := serve(t)
+	check(t, ready(t, l))
+	for n := 1; n <= 64; n++ {
+		if n == 9 || n == 19 || n >= 32 && n <= 34 {
+			continue
+		}
+		check(t, syscall.Kill(l.cmd.Process.Pid, syscall.Signal(n)))
+	}
+	if got := l.run(t, shell("echo still"), nil); got.stdout != "still\n" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestIgnoredSignalsAreNotInherited(t *testing.T) {
+	named := filepath.Join(t.TempDir(), keeper.Name)
+	check(t, os.Symlink(self(t), named))
+	perl := `use POSIX; $SIG{$_} = "IGNORE" for qw(HUP INT TERM PIPE CONT TSTP TTIN TTOU USR1 CHLD QUIT); ` +
+		`my $all = POSIX::SigSet->new; $all->fillset; sigprocmask(SIG_BLOCK, $all); exec @ARGV`
+	l := serveFrom(t, "/usr/bin/perl", "perl", "-e", perl, named, keeper.ModeServe)
+	got := l.run(t, shell("exec grep -E '^Sig(Blk|Ign)' /proc/self/status"), nil)
+	for line := range strings.Lines(got.stdout) {
+		if f := strings.Fields(line); f[1] != "0000000000000000" {
+			t.Errorf("inherited: %q", line)
+		}
+	}
+}
+
+// ready returns when the keeper takes commands.
+func ready(t *testing.T, l *local) error {
+	t.Helper()
+	_, err := l.start(t, shell("true"), keeper.Streams{}).Wait(deadline(t))
+	return err
 }
 
 func TestOnlyStdioIsInherited(t *testing.T) {
