@@ -43,6 +43,15 @@ func (d dialer) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return conn, nil
 }
 
+// try makes a connection and gives it up, for the error.
+func (d dialer) try(ctx context.Context) error {
+	conn, err := d.dial(ctx, d.network, d.address)
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // handshakeKey is the context key of a *handshake.
 type handshakeKey struct{}
 

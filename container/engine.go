@@ -94,14 +94,19 @@ func Connect(ctx context.Context, o EngineOptions) (*Engine, error) {
 	if o.Host == "" {
 		o.Host = client.DefaultDockerHost
 	}
-	cli, err := newClient(o)
+	cli, d, err := newClient(o)
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	e := &Engine{cli: cli}
-	if err := e.learn(bounded, o.Host); err != nil {
+	// The Docker client keeps the cause of a failed connection to itself.
+	err = d.try(bounded)
+	if err == nil {
+		err = e.learn(bounded, o.Host)
+	}
+	if err != nil {
 		_ = cli.Close()
 		if ctx.Err() != nil {
 			return nil, workspace.Errorf(workspace.ErrAborted, op, "", "connecting to the engine at %s: %w", o.Host, ctx.Err())
@@ -116,11 +121,11 @@ func Connect(ctx context.Context, o EngineOptions) (*Engine, error) {
 }
 
 // newClient makes a client that has not spoken to anybody yet.
-func newClient(o EngineOptions) (*client.Client, error) {
+func newClient(o EngineOptions) (*client.Client, dialer, error) {
 	const op = "connect"
 	u, err := client.ParseHostURL(o.Host)
 	if err != nil || u.Host == "" {
-		return nil, workspace.Errorf(workspace.ErrUnavailable, op, "", "%s is not an address of a Docker engine; write unix:///path/to/docker.sock or tcp://host:port", workspace.Printable(o.Host))
+		return nil, dialer{}, workspace.Errorf(workspace.ErrUnavailable, op, "", "%s is not an address of a Docker engine; write unix:///path/to/docker.sock or tcp://host:port", workspace.Printable(o.Host))
 	}
 	var secure *tls.Config
 	switch u.Scheme {
@@ -134,16 +139,16 @@ func newClient(o EngineOptions) (*client.Client, error) {
 				ExclusiveRootPools: true,
 			})
 			if err != nil {
-				return nil, workspace.Errorf(workspace.ErrUnavailable, op, "", "TLS files for the engine at %s: %w", o.Host, err)
+				return nil, dialer{}, workspace.Errorf(workspace.ErrUnavailable, op, "", "TLS files for the engine at %s: %w", o.Host, err)
 			}
 			if secure.ServerName, _, err = net.SplitHostPort(u.Host); err != nil {
-				return nil, workspace.Errorf(workspace.ErrUnavailable, op, "", "%s is not an address of a Docker engine; write tcp://host:port", workspace.Printable(o.Host))
+				return nil, dialer{}, workspace.Errorf(workspace.ErrUnavailable, op, "", "%s is not an address of a Docker engine; write tcp://host:port", workspace.Printable(o.Host))
 			}
 		} else if !loopback(u.Host) {
-			return nil, workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s is on another machine and there are no TLS files for it: anybody who can reach it is root there; name their directory, or forward its socket (ssh -L /path/docker.sock:/var/run/docker.sock) and use unix:///path/docker.sock", o.Host)
+			return nil, dialer{}, workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s is on another machine and there are no TLS files for it: anybody who can reach it is root there; name their directory, or forward its socket (ssh -L /path/docker.sock:/var/run/docker.sock) and use unix:///path/docker.sock", o.Host)
 		}
 	default:
-		return nil, workspace.Errorf(workspace.ErrUnavailable, op, "", "wsctl does not speak %s:// to an engine (%s); for ssh, forward its socket (ssh -L /path/docker.sock:/var/run/docker.sock) and use unix:///path/docker.sock", u.Scheme, workspace.Printable(o.Host))
+		return nil, dialer{}, workspace.Errorf(workspace.ErrUnavailable, op, "", "wsctl does not speak %s:// to an engine (%s); for ssh, forward its socket (ssh -L /path/docker.sock:/var/run/docker.sock) and use unix:///path/docker.sock", u.Scheme, workspace.Printable(o.Host))
 	}
 	d := dialer{network: u.Scheme, address: u.Host, tls: secure}
 	cli, err := client.NewClientWithOpts(
@@ -153,9 +158,9 @@ func newClient(o EngineOptions) (*client.Client, error) {
 		client.WithAPIVersionNegotiation(),
 	)
 	if err != nil {
-		return nil, workspace.Errorf(workspace.ErrUnavailable, op, "", "client for the engine at %s: %w", workspace.Printable(o.Host), err)
+		return nil, dialer{}, workspace.Errorf(workspace.ErrUnavailable, op, "", "client for the engine at %s: %w", workspace.Printable(o.Host), err)
 	}
-	return cli, nil
+	return cli, d, nil
 }
 
 // loopback tells whether host:port is this machine.

@@ -1,0 +1,179 @@
+package container
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/mount"
+	"github.com/docker/docker/api/types/network"
+	"github.com/docker/docker/api/types/strslice"
+	"github.com/docker/go-units"
+
+	"github.com/wsctl/wsctl/keeper"
+)
+
+// Defaults of Options.
+const (
+	// DefaultMemory is a container's memory in bytes; it gets no swap.
+	DefaultMemory = 2 << 30
+	// DefaultCPUs is how many processors' time a container gets.
+	DefaultCPUs = 2
+	// DefaultPids is how many processes and threads a container may have.
+	DefaultPids = 512
+	// DefaultNetwork is none: only the loopback interface.
+	DefaultNetwork = networkNone
+)
+
+const (
+	networkNone = "none"
+	// guestState is where the workspace's own state would show inside.
+	guestState = guestRoot + "/.wsctl"
+	// guestHostname is the same in every container: the machine's own name
+	// is nothing that a command needs to know.
+	guestHostname = "wsctl"
+	// maxFile bounds the size of one file that a command writes, in bytes.
+	maxFile = 8 << 30
+)
+
+// shKeeper is PID 1's work where the keeper's binary cannot be: it waits for the
+// end of its standard input, which is the leash, with builtins only. A detached
+// container's stdin never ends. The engine's init is its parent, reaps, and ends
+// with it.
+const shKeeper = `while read -r x; do :; done`
+
+// createSpec is what one container differs in from another.
+type createSpec struct {
+	Image    string   // the image's id
+	User     string   // numeric uid:gid
+	GID      uint32   // the gid of User: decides on set-gid
+	Unset    []string // names of the image's environment that must be gone
+	Labels   map[string]string
+	Mounts   []mount.Mount
+	Masks    []string // besides guestState
+	Keeper   string   // path of the keeper inside; "" has a shell hold the container
+	Detached bool
+	Memory   int64
+	CPUs     float64
+	Pids     int64
+	Network  string
+	Runtime  string
+}
+
+// createRequest is what the engine is asked for.
+type createRequest struct {
+	Config     *container.Config
+	HostConfig *container.HostConfig
+	Networking *network.NetworkingConfig
+}
+
+// newCreate is the create request, all of it: what is not here is the engine's
+// zero value, and compare sees to it that it stays so. docs/hardening.md has a
+// row for each line with its reason and its test.
+func newCreate(s createSpec) (createRequest, error) {
+	profile, err := seccompProfile(s.GID)
+	if err != nil {
+		return createRequest{}, err
+	}
+	entrypoint := strslice.StrSlice{s.Keeper, keeper.ModeInit}
+	switch {
+	case s.Keeper != "" && s.Detached:
+		entrypoint = append(entrypoint, keeper.Detached)
+	case s.Keeper == "":
+		entrypoint = strslice.StrSlice{"sh", "-c", shKeeper}
+	}
+	engineInit := s.Keeper == ""
+	pids := s.Pids
+	var env []string
+	for _, name := range s.Unset {
+		env = append(env, name) // without '=': the engine drops it
+	}
+	return createRequest{
+		Config: &container.Config{
+			Image:      s.Image,
+			Hostname:   guestHostname,
+			Entrypoint: entrypoint,
+			Cmd:        strslice.StrSlice{}, // not the image's
+			Env:        env,
+			// Both parts, so that the image's group file adds no groups.
+			User: s.User,
+			// A constant: no directory of the caller's is entered by the
+			// runtime (the class of CVE-2024-21626).
+			WorkingDir: "/",
+			Labels:     s.Labels,
+			// The leash: the end of the one attached stdin is PID 1's.
+			AttachStdin: true, AttachStdout: true, AttachStderr: true,
+			OpenStdin: true, StdinOnce: !s.Detached,
+			Tty:             false, // no terminal to push input into
+			NetworkDisabled: s.Network == networkNone,
+			// An image's check would run commands that nobody asked for.
+			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
+		},
+		HostConfig: &container.HostConfig{
+			CapDrop: strslice.StrSlice{"ALL"},
+			SecurityOpt: []string{
+				"no-new-privileges:true",
+				"seccomp=" + profile,
+			},
+			NetworkMode:  container.NetworkMode(s.Network),
+			IpcMode:      container.IPCModePrivate,
+			CgroupnsMode: container.CgroupnsModePrivate, // on v1 the engine's default is the host's
+			// With the owner gone nothing of the container stays.
+			AutoRemove:    !s.Detached,
+			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
+			// The keeper is PID 1 itself; a shell needs one that reaps.
+			Init: &engineInit,
+			// PID 1's output is ours, and every command can write to it.
+			LogConfig: container.LogConfig{Type: "none"},
+			// The host's processes are worth more to its owner.
+			OomScoreAdj: 500,
+			ShmSize:     64 << 20,
+			Runtime:     s.Runtime,
+			Mounts:      s.Mounts,
+			// These replace the engine's lists, so they hold them too.
+			MaskedPaths:   slices.Concat(engineMasks(), []string{guestState}, s.Masks),
+			ReadonlyPaths: engineReadonly(),
+			Resources: container.Resources{
+				Memory:     s.Memory,
+				MemorySwap: s.Memory, // the sum with swap: no swap
+				NanoCPUs:   int64(s.CPUs * 1e9),
+				PidsLimit:  &pids,
+				Ulimits: []*units.Ulimit{
+					// 1 and not 0: with a core_pattern that is a pipe, 0
+					// still runs the host's program (core(5)).
+					{Name: "core", Soft: 1, Hard: 1},
+					{Name: "fsize", Soft: maxFile, Hard: maxFile},
+					{Name: "nofile", Soft: 4096, Hard: 65536},
+				},
+			},
+		},
+		Networking: &network.NetworkingConfig{},
+	}, nil
+}
+
+// engineMasks are the paths that engines mask by default, the newest's list: an
+// old engine does not know them all. What does not exist is passed over.
+func engineMasks() []string {
+	return []string{
+		"/proc/acpi", "/proc/asound", "/proc/interrupts", "/proc/kcore", "/proc/keys",
+		"/proc/latency_stats", "/proc/sched_debug", "/proc/scsi", "/proc/timer_list",
+		"/proc/timer_stats", "/sys/devices/virtual/powercap", "/sys/firmware",
+	}
+}
+
+// engineReadonly are the paths that engines make read-only by default.
+func engineReadonly() []string {
+	return []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+}
+
+// checkNetwork refuses modes that share a network namespace with the machine or
+// with another container.
+func checkNetwork(name string) error {
+	mode := container.NetworkMode(name)
+	switch {
+	case name == "", mode.IsHost(), mode.IsContainer(), mode.IsDefault(), strings.ContainsAny(name, ":/\x00\n"):
+		return fmt.Errorf("network %q cannot be used; write none, bridge, or the name of a network", name)
+	}
+	return nil
+}
