@@ -141,7 +141,8 @@ func (c *InitClient) Report(ctx context.Context, items []Item) ([]Answer, error)
 
 // Sweep kills every child of PID 1 until there is none: what is left of a serving
 // keeper that was itself killed, and of commands that ran without one. It tells
-// how many were killed, and how many are left at the deadline limit.
+// how many were killed (counted as in [Status.Ended]), and how many are left when
+// limit is over.
 func (c *InitClient) Sweep(ctx context.Context, limit time.Duration) (killed, left int, err error) {
 	ms := min(max(limit, 0), time.Hour) / time.Millisecond
 	d, err := c.ask(ctx, frameSweep, binary.AppendUvarint(nil, uint64(ms)))

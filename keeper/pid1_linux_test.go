@@ -203,7 +203,8 @@ func TestReapsAndSweeps(t *testing.T) {
 	eventually(t, "three", func() bool { return named(t, "sleep\x007791") == 3 })
 	killed, left, err := p.Sweep(deadline(t), 5*time.Second)
 	check(t, err)
-	if killed != 6 || left != 0 || named(t, "7791") != 0 {
+	// A shell that waits can still reap its sleep while it is being killed itself.
+	if killed < 3 || killed > 6 || left != 0 || named(t, "7791") != 0 {
 		t.Errorf("killed %d, left %d, alive %d", killed, left, named(t, "7791"))
 	}
 }

@@ -17,7 +17,8 @@ type Status struct {
 	// Stopped: a stop was asked for before the command's own exit.
 	Stopped bool
 	// Ended counts the processes that were still alive after the command's exit
-	// and were killed.
+	// and were killed. One whose own parent reaped it in dying is not in it: 0 says
+	// that nothing was left, more says about how much.
 	Ended int
 	// Unfinished counts processes that did not go away in time (they hang in the
 	// kernel, or may not be killed by this user). The keeper retires.
