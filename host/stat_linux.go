@@ -1,0 +1,136 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// fileInfo is what was known of a file at one moment.
+type fileInfo struct {
+	name string
+	st   unix.Stat_t
+}
+
+var (
+	_ fs.FileInfo = (*fileInfo)(nil)
+	_ fs.DirEntry = (*fileInfo)(nil)
+)
+
+func (i *fileInfo) Name() string               { return i.name }
+func (i *fileInfo) Size() int64                { return i.st.Size }
+func (i *fileInfo) Mode() fs.FileMode          { return modeOf(i.st.Mode) }
+func (i *fileInfo) ModTime() time.Time         { return time.Unix(i.st.Mtim.Unix()) }
+func (i *fileInfo) IsDir() bool                { return isType(&i.st, unix.S_IFDIR) }
+func (i *fileInfo) Type() fs.FileMode          { return i.Mode().Type() }
+func (i *fileInfo) Info() (fs.FileInfo, error) { return i, nil }
+
+// String describes the entry as fs.FormatDirEntry does.
+func (i *fileInfo) String() string { return fs.FormatDirEntry(i) }
+
+// Sys returns a *workspace.FileStat.
+func (i *fileInfo) Sys() any {
+	return &workspace.FileStat{
+		Version: versionOf(&i.st),
+		ID:      fmt.Sprintf("%x:%x", uint64(i.st.Dev), i.st.Ino),
+		UID:     i.st.Uid,
+		GID:     i.st.Gid,
+		Links:   uint64(i.st.Nlink),
+		Changed: time.Unix(i.st.Ctim.Unix()),
+	}
+}
+
+// versionOf is made of the file's identity, its size and both times that a
+// change of its content moves. The change time cannot be set by a caller. A
+// write through an old memory mapping can come without any of them.
+func versionOf(st *unix.Stat_t) string {
+	b := make([]byte, 0, 64)
+	for i, v := range [...]uint64{
+		uint64(st.Dev), st.Ino, uint64(st.Size),
+		uint64(st.Mtim.Nano()), uint64(st.Ctim.Nano()),
+	} {
+		if i > 0 {
+			b = append(b, '-')
+		}
+		b = strconv.AppendUint(b, v, 36)
+	}
+	return string(b)
+}
+
+// modeOf is the FileMode of a st_mode (inode(7)).
+func modeOf(m uint32) fs.FileMode {
+	mode := fs.FileMode(m & 0o777)
+	switch m & unix.S_IFMT {
+	case unix.S_IFDIR:
+		mode |= fs.ModeDir
+	case unix.S_IFLNK:
+		mode |= fs.ModeSymlink
+	case unix.S_IFIFO:
+		mode |= fs.ModeNamedPipe
+	case unix.S_IFSOCK:
+		mode |= fs.ModeSocket
+	case unix.S_IFCHR:
+		mode |= fs.ModeDevice | fs.ModeCharDevice
+	case unix.S_IFBLK:
+		mode |= fs.ModeDevice
+	}
+	if m&unix.S_ISUID != 0 {
+		mode |= fs.ModeSetuid
+	}
+	if m&unix.S_ISGID != 0 {
+		mode |= fs.ModeSetgid
+	}
+	if m&unix.S_ISVTX != 0 {
+		mode |= fs.ModeSticky
+	}
+	return mode
+}
+
+// Stat implements workspace.Files.
+func (r *Root) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return r.stat(ctx, "stat", name, true)
+}
+
+// Lstat implements workspace.Files.
+func (r *Root) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+	return r.stat(ctx, "lstat", name, false)
+}
+
+func (r *Root) stat(ctx context.Context, op, name string, follow bool) (fs.FileInfo, error) {
+	if err := r.begin(ctx, op, name); err != nil {
+		return nil, err
+	}
+	defer r.calls.leave()
+	fd, st, err := r.lookup(name, follow)
+	if err != nil {
+		return nil, asError(op, name, err)
+	}
+	closeFD(fd)
+	return &fileInfo{path.Base(name), st}, nil
+}
+
+// ReadLink implements workspace.Files.
+func (r *Root) ReadLink(ctx context.Context, name string) (string, error) {
+	const op = "readlink"
+	if err := r.begin(ctx, op, name); err != nil {
+		return "", err
+	}
+	defer r.calls.leave()
+	fd, st, err := r.lookup(name, false)
+	if err != nil {
+		return "", asError(op, name, err)
+	}
+	defer closeFD(fd)
+	if !isType(&st, unix.S_IFLNK) {
+		return "", asError(op, name, refuse(workspace.ErrInvalidPath, "it is not a link"))
+	}
+	text, err := readLink(fd)
+	return text, asError(op, name, err)
+}

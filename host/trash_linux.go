@@ -1,0 +1,368 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// TrashName is the directory in the state that holds what Remove with Trash
+// took: a directory an item, with the entry itself and what is known of it.
+const TrashName = "trash"
+
+const (
+	trashEntry = "entry"
+	trashInfo  = "info.json"
+	// maxTrashInfo bounds what is read of an item's file, in bytes.
+	maxTrashInfo = 64 << 10
+)
+
+// TrashItem is one removed entry.
+type TrashItem struct {
+	// ID names the item. IDs sort by time.
+	ID string
+	// Path is where it was, relative to the root, as it was asked for.
+	Path string
+	// Removed is when it was removed.
+	Removed time.Time
+	// Size is the size of all regular files in it, in bytes.
+	Size int64
+	// Mode tells what it is.
+	Mode fs.FileMode
+}
+
+// trashRecord is how an item is stored. The path is bytes, which JSON carries
+// as base64, because a name need not be text.
+type trashRecord struct {
+	Path    []byte      `json:"path"`
+	Removed time.Time   `json:"removed"`
+	Size    int64       `json:"size"`
+	Mode    fs.FileMode `json:"mode"`
+}
+
+// moveToTrash takes the entry of p out of the tree.
+func (r *Root) moveToTrash(ctx context.Context, p *place, name string) (string, error) {
+	if isType(&p.st, unix.S_IFDIR) {
+		if err := r.checkNoMounts(p.fd); err != nil {
+			return "", err
+		}
+	}
+	trash, err := r.openStateDir(TrashName)
+	if err != nil {
+		return "", err
+	}
+	defer closeFD(trash)
+	now := time.Now().UTC()
+	var salt [4]byte
+	rand.Read(salt[:])
+	id := now.Format("20060102T150405.000") + "-" + hex.EncodeToString(salt[:])
+	item, _, err := r.openOwn(trash, id)
+	if err != nil {
+		return "", err
+	}
+	defer closeFD(item)
+	size, err := r.sizeOf(ctx, p)
+	if err == nil {
+		err = r.writeTrashInfo(item, trashRecord{[]byte(name), now, size, modeOf(p.st.Mode)})
+	}
+	if err == nil {
+		err = r.moveAside(p, item, trashEntry)
+	}
+	if err != nil {
+		// Only what we made is removed: an entry that could not be put
+		// back stays.
+		_ = unix.Unlinkat(item, trashInfo, 0)
+		_ = unix.Unlinkat(trash, id, unix.AT_REMOVEDIR)
+		return "", err
+	}
+	return id, nil
+}
+
+func (r *Root) writeTrashInfo(item int, rec trashRecord) error {
+	b, err := json.Marshal(rec)
+	if err != nil {
+		return err
+	}
+	d, err := r.newDraft(item, 0o600)
+	if err != nil {
+		return err
+	}
+	defer d.discard()
+	if err := d.write(b); err != nil {
+		return err
+	}
+	if err := r.give(d.fd); err != nil {
+		return err
+	}
+	return d.publishNew(trashInfo)
+}
+
+// sizeOf is the size of the regular files at p, as far as they can be seen.
+func (r *Root) sizeOf(ctx context.Context, p *place) (int64, error) {
+	if !isType(&p.st, unix.S_IFDIR) {
+		if isType(&p.st, unix.S_IFREG) {
+			return p.st.Size, nil
+		}
+		return 0, nil
+	}
+	fd, err := openList(p.fd)
+	if err != nil {
+		return 0, nil
+	}
+	defer closeFD(fd)
+	return treeSize(ctx, fd, 0)
+}
+
+// treeSize adds up the regular files below fd, as deep as descriptors are
+// spent on it.
+func treeSize(ctx context.Context, fd, depth int) (int64, error) {
+	var total int64
+	err := readEntries(fd, make([]byte, direntBuffer), func(e dirent) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name := string(e.name)
+		var st unix.Stat_t
+		if e.typ == unix.DT_LNK || statEntry(fd, name, &st) != nil {
+			return nil
+		}
+		switch {
+		case isType(&st, unix.S_IFREG):
+			total += st.Size
+		case isType(&st, unix.S_IFDIR) && depth < clearDepth:
+			child, err := openAt(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+			if err != nil {
+				return nil
+			}
+			defer closeFD(child)
+			n, err := treeSize(ctx, child, depth+1)
+			total += n
+			return err
+		}
+		return nil
+	})
+	return total, err
+}
+
+// Trash lists what is in the trash, the oldest first. Items that are damaged,
+// or still being made, are left out.
+func (r *Root) Trash(ctx context.Context) ([]TrashItem, error) {
+	const op = "trash"
+	if err := r.begin(ctx, op, TrashName); err != nil {
+		return nil, err
+	}
+	defer r.calls.leave()
+	trash, err := r.openStateDir(TrashName)
+	if err != nil {
+		return nil, asError(op, TrashName, err)
+	}
+	defer closeFD(trash)
+	items, err := r.trashItems(ctx, trash)
+	return items, asError(op, TrashName, err)
+}
+
+func (r *Root) trashItems(ctx context.Context, trash int) ([]TrashItem, error) {
+	fd, err := openList(trash)
+	if err != nil {
+		return nil, err
+	}
+	defer closeFD(fd)
+	var items []TrashItem
+	err = readEntries(fd, make([]byte, direntBuffer), func(e dirent) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		id := string(e.name)
+		item, err := openAt(trash, id, unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return nil
+		}
+		defer closeFD(item)
+		rec, err := readTrashInfo(item)
+		var st unix.Stat_t
+		if err != nil || statEntry(item, trashEntry, &st) != nil {
+			return nil
+		}
+		items = append(items, TrashItem{id, string(rec.Path), rec.Removed, rec.Size, rec.Mode})
+		return nil
+	})
+	slices.SortFunc(items, func(a, b TrashItem) int { return cmp.Compare(a.ID, b.ID) })
+	return items, err
+}
+
+func readTrashInfo(item int) (trashRecord, error) {
+	var rec trashRecord
+	fd, err := openAt(item, trashInfo, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return rec, err
+	}
+	defer closeFD(fd)
+	b, err := io.ReadAll(io.LimitReader(fdReader(fd), maxTrashInfo))
+	if err != nil {
+		return rec, err
+	}
+	if err := json.Unmarshal(b, &rec); err != nil {
+		return rec, refuse(workspace.ErrCorrupt, "the item's record is damaged; purge it: %w", err)
+	}
+	return rec, nil
+}
+
+// openTrashItem holds the directory of an item.
+func (r *Root) openTrashItem(id string) (trash, item int, err error) {
+	if split(id).directory || len(split(id).parts) != 1 || id != split(id).parts[0] || id == ".." {
+		return -1, -1, refuse(workspace.ErrInvalidArgument, "%q is no id of an item in the trash; list it", id)
+	}
+	if trash, err = r.openStateDir(TrashName); err != nil {
+		return -1, -1, err
+	}
+	if item, err = openAt(trash, id, unix.O_PATH|unix.O_DIRECTORY, 0); err != nil {
+		closeFD(trash)
+		return -1, -1, err
+	}
+	return trash, item, nil
+}
+
+// RestoreTrash moves an item back into the tree: to the path it had when to is
+// empty. Directories above it are made; a name that is taken is EXISTS.
+func (r *Root) RestoreTrash(ctx context.Context, id, to string) error {
+	const op = "restore"
+	if err := r.begin(ctx, op, id); err != nil {
+		return err
+	}
+	defer r.calls.leave()
+	return asError(op, id, r.restoreTrash(id, to))
+}
+
+func (r *Root) restoreTrash(id, to string) error {
+	trash, item, err := r.openTrashItem(id)
+	if err != nil {
+		return err
+	}
+	defer closeFD(trash)
+	defer closeFD(item)
+	if to == "" {
+		rec, err := readTrashInfo(item)
+		if err != nil {
+			return err
+		}
+		to = string(rec.Path)
+	}
+	dst, err := r.locate(to, want{parents: true, change: true})
+	if err != nil {
+		return err
+	}
+	defer dst.close()
+	if dst.exists() || dst.base == "" {
+		return refuse(workspace.ErrExists, "%s is there already; restore to another path", workspace.Printable(to))
+	}
+	src := &place{r: r, dir: item, base: trashEntry, fd: -1}
+	if src.fd, err = openAt(item, trashEntry, unix.O_PATH, 0); err != nil {
+		return err
+	}
+	defer closeFD(src.fd)
+	if err := unix.Fstat(src.fd, &src.st); err != nil {
+		return err
+	}
+	if err := r.moveTo(src, dst); err != nil {
+		return err
+	}
+	_ = unix.Unlinkat(item, trashInfo, 0)
+	_ = unix.Unlinkat(trash, id, unix.AT_REMOVEDIR)
+	return nil
+}
+
+// PurgeOptions say what PurgeTrash deletes: all that either bound excludes.
+type PurgeOptions struct {
+	// OlderThan deletes what was removed longer ago; 0: no bound.
+	OlderThan time.Duration
+	// MaxBytes deletes the oldest until the rest is at most so large; 0: no
+	// bound.
+	MaxBytes int64
+	// All deletes everything, damaged items included.
+	All bool
+}
+
+// PurgeTrash deletes items for good and returns those it deleted.
+func (r *Root) PurgeTrash(ctx context.Context, o PurgeOptions) ([]TrashItem, error) {
+	const op = "purge"
+	if err := r.begin(ctx, op, TrashName); err != nil {
+		return nil, err
+	}
+	defer r.calls.leave()
+	if o.OlderThan < 0 || o.MaxBytes < 0 {
+		return nil, workspace.Errorf(workspace.ErrInvalidArgument, op, TrashName, "an age or a size below 0; give 0 for no bound")
+	}
+	trash, err := r.openStateDir(TrashName)
+	if err != nil {
+		return nil, asError(op, TrashName, err)
+	}
+	defer closeFD(trash)
+	gone, err := r.purge(ctx, trash, o)
+	return gone, asError(op, TrashName, err)
+}
+
+func (r *Root) purge(ctx context.Context, trash int, o PurgeOptions) ([]TrashItem, error) {
+	items, err := r.trashItems(ctx, trash)
+	if err != nil {
+		return nil, err
+	}
+	var total int64
+	for _, item := range items {
+		total += item.Size
+	}
+	var gone []TrashItem
+	for _, item := range items {
+		old := o.OlderThan > 0 && time.Since(item.Removed) > o.OlderThan
+		large := o.MaxBytes > 0 && total > o.MaxBytes
+		if !old && !large && !o.All {
+			continue
+		}
+		if err := r.deleteItem(ctx, trash, item.ID); err != nil {
+			return gone, err
+		}
+		total -= item.Size
+		gone = append(gone, item)
+	}
+	if o.All {
+		return gone, r.purgeDamaged(ctx, trash)
+	}
+	return gone, nil
+}
+
+func (r *Root) deleteItem(ctx context.Context, trash int, id string) error {
+	fd, err := openAt(trash, id, unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err == unix.ENOENT {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return r.deleteTree(ctx, trash, id, fd)
+}
+
+// purgeDamaged deletes what is left in the trash that is no item.
+func (r *Root) purgeDamaged(ctx context.Context, trash int) error {
+	fd, err := openList(trash)
+	if err != nil {
+		return err
+	}
+	defer closeFD(fd)
+	return readEntries(fd, make([]byte, direntBuffer), func(e dirent) error {
+		err := r.deleteItem(ctx, trash, string(e.name))
+		if err == unix.ENOTDIR || err == unix.ELOOP {
+			return unlinkEntry(trash, e, 0)
+		}
+		return err
+	})
+}
