@@ -69,7 +69,7 @@ func FuzzSplitter(f *testing.F) {
 		f.Add([]byte(seed), uint64(7))
 	}
 	f.Fuzz(func(t *testing.T, all []byte, seed uint64) {
-		// The token is short for the fuzzer's sake: T stands for a whole mark.
+		// T stands for a whole mark, which a fuzzer would hardly find by itself.
 		all = bytes.ReplaceAll(all, []byte("T"), []byte("\x1e"+token+" "))
 		if len(all) > 4000 {
 			return // the preamble has a bound of its own
