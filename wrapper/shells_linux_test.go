@@ -131,13 +131,6 @@ func (s shell) plain(t *testing.T, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-func check(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func line(text string, env ...string) command {
 	return command{script: wrapper.Script{Shell: text, Env: env}}
 }

@@ -13,6 +13,13 @@ import (
 
 const token = "0123456789abcdef0123456789abcdef"
 
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // naive is the splitter written the slow way, over the whole stream at once.
 func naive(all []byte) (preamble, output []byte, bodies []string) {
 	mark := []byte("\x1e" + token + " ")
