@@ -13,11 +13,12 @@ import (
 // mountsBelow returns where other file systems are mounted below dir, dir itself
 // left out, sorted, each once (proc_pid_mountinfo(5)).
 func mountsBelow(dir string) ([]string, error) {
-	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	// The thread's, not the first thread's: they may differ (unshare(2)).
+	fd, err := unix.Open("/proc/thread-self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: "/proc/self/mountinfo", Err: err}
+		return nil, &fs.PathError{Op: "open", Path: "/proc/thread-self/mountinfo", Err: err}
 	}
-	f := os.NewFile(uintptr(fd), "/proc/self/mountinfo")
+	f := os.NewFile(uintptr(fd), "/proc/thread-self/mountinfo")
 	defer f.Close()
 	var found []string
 	lines := bufio.NewScanner(f)

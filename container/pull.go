@@ -119,7 +119,7 @@ func pullError(ctx context.Context, ref string, err error) error {
 	case errdefs.IsNotFound(err), errdefs.IsUnauthorized(err), errdefs.IsPermissionDenied(err):
 		return imageError(workspace.ErrUnavailable, ref, "the registry does not have this image, or not for everybody; check name and tag (for a private image: docker login and docker pull it first): %w", err)
 	case errors.As(err, &said), errdefs.IsInternal(err), errdefs.IsUnavailable(err):
-		return imageError(workspace.ErrUnavailable, ref, "the engine could not pull this image; check that it reaches the registry (offline, use an image it has, --pull never, or no --image at all): %w", err)
+		return imageError(workspace.ErrUnavailable, ref, "the engine could not pull this image; check name and tag, and that it reaches the registry (offline, use an image it has, or none for this machine's own toolchain): %w", err)
 	case errdefs.IsInvalidArgument(err):
 		return imageError(workspace.ErrInvalidArgument, ref, "the engine does not take this name: %w", err)
 	case errors.Is(err, io.ErrUnexpectedEOF), unreachable(err):
