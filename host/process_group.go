@@ -12,10 +12,11 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
+// The pause between two looks at a group that is to end grows between these two;
+// keptPoll is for one that may live on.
 const (
-	// groupPoll is the pause between two looks at a group that is to end, and
-	// keptPoll between two at one that may live on.
-	groupPoll = 3 * time.Millisecond
+	shortPoll = time.Millisecond
+	longPoll  = 25 * time.Millisecond
 	keptPoll  = 250 * time.Millisecond
 )
 
@@ -43,6 +44,7 @@ type group struct {
 	exited   bool // the command itself has
 	stopped  bool // it was asked to end before it had exited
 	stopping bool // what is left has its grace
+	killed   time.Time
 	gone     bool // nothing is in the group any more
 
 	left chan struct{} // closed when gone is set
@@ -88,7 +90,7 @@ func (gs *groups) start(ctx context.Context, p *program, s workspace.Streams) (w
 	go func() {
 		g.watch(proc)
 		if g.keep {
-			g.outlive(keptPoll)
+			g.outlive(keptPoll, keptPoll)
 			streams.wait()
 		}
 		streams.close()
@@ -104,20 +106,20 @@ func (g *group) watch(proc *os.Process) {
 	state, err := proc.Wait()
 	g.mu.Lock()
 	g.exited = true
-	stopping := g.stopping
+	stopping, stopped := g.stopping, g.stopped
 	g.mu.Unlock()
 	if !g.keep || stopping {
 		if !stopping {
-			g.signal(syscall.SIGKILL)
+			g.kill()
 		}
-		g.outlive(groupPoll)
+		g.outlive(shortPoll, longPoll)
 	}
 	g.streams.settle()
 	if err != nil {
 		g.err = workspace.Errorf(workspace.ErrIO, "exec", "", "the command's status is not known: %w", err)
 	} else {
 		g.exit = exitOf(state)
-		g.exit.Stopped = g.stopped
+		g.exit.Stopped = stopped
 	}
 	close(g.done)
 }
@@ -135,16 +137,35 @@ func exitOf(state *os.ProcessState) workspace.Exit {
 	return e
 }
 
-// outlive returns when nothing is in the group any more.
-func (g *group) outlive(poll time.Duration) {
+// outlive returns when nothing is in the group any more, or when what is there
+// does not go although it was killed: it hangs in the kernel, or is another
+// user's by now.
+func (g *group) outlive(pause, longest time.Duration) {
 	for groupAlive(g.pid) {
-		time.Sleep(poll)
+		g.mu.Lock()
+		stuck := !g.killed.IsZero() && time.Since(g.killed) > stopTime
+		g.mu.Unlock()
+		if stuck {
+			return
+		}
+		time.Sleep(pause)
+		pause = min(pause*3/2, longest)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.gone {
 		g.gone = true
 		close(g.left)
+	}
+}
+
+// kill ends the group at once.
+func (g *group) kill() {
+	g.signal(syscall.SIGKILL)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.killed.IsZero() {
+		g.killed = time.Now()
 	}
 }
 
@@ -187,7 +208,7 @@ func (g *group) Stop(grace time.Duration) error {
 	g.signal(syscall.SIGTERM)
 	g.signal(syscall.SIGCONT)
 	if !within(grace, g.left) {
-		g.signal(syscall.SIGKILL)
+		g.kill()
 	}
 	// The end is told late while a stream's writer blocks.
 	if within(stopTime, g.left) {
@@ -206,7 +227,7 @@ func (gs *groups) close() error {
 	gs.mu.Unlock()
 	var first error
 	for _, g := range all {
-		g.signal(syscall.SIGKILL)
+		g.kill()
 	}
 	for _, g := range all {
 		if err := g.Stop(0); err != nil && first == nil {
