@@ -32,19 +32,20 @@ func compare(want createRequest, got container.InspectResponse) []string {
 	return diffs
 }
 
-// fieldsOf is a struct as its JSON object, with what is empty left out: the
-// engine turns absent lists into empty ones and back.
+// fieldsOf is a struct as its JSON object, with what is empty left out at every
+// depth: the engine turns absent lists into empty ones and back.
 func fieldsOf(v any) map[string]any {
 	// Structs of the engine's API always encode.
 	data, _ := json.Marshal(v)
 	fields := map[string]any{}
 	_ = json.Unmarshal(data, &fields)
-	maps.DeleteFunc(fields, func(_ string, v any) bool { return isEmpty(v) })
+	prune(fields)
 	return fields
 }
 
-// isEmpty tells whether a decoded JSON value says nothing.
-func isEmpty(v any) bool {
+// prune takes out of a decoded JSON value what says nothing, and tells whether
+// nothing is left.
+func prune(v any) (empty bool) {
 	switch v := v.(type) {
 	case nil:
 		return true
@@ -55,14 +56,14 @@ func isEmpty(v any) bool {
 	case string:
 		return v == ""
 	case []any:
-		return !slices.ContainsFunc(v, func(e any) bool { return !isEmpty(e) })
-	case map[string]any:
+		empty = true
 		for _, e := range v {
-			if !isEmpty(e) {
-				return false
-			}
+			empty = prune(e) && empty
 		}
-		return true
+		return empty
+	case map[string]any:
+		maps.DeleteFunc(v, func(_ string, e any) bool { return prune(e) })
+		return len(v) == 0
 	}
 	return false
 }

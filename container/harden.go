@@ -35,6 +35,10 @@ const (
 	guestHostname = "wsctl"
 	// maxFile bounds the size of one file that a command writes, in bytes.
 	maxFile = 8 << 30
+	// softFiles and hardFiles bound the open files of a process. An engine
+	// without CAP_SYS_RESOURCE, a rootless one above all, cannot go beyond its
+	// own limit, which is rarely below this one.
+	softFiles, hardFiles = 4096, 16384
 )
 
 // shKeeper is PID 1's work where the keeper's binary cannot be: it waits for the
@@ -83,7 +87,7 @@ func newCreate(s createSpec) (createRequest, error) {
 	case s.Keeper == "":
 		entrypoint = strslice.StrSlice{"sh", "-c", shKeeper}
 	}
-	engineInit := s.Keeper == ""
+	withInit := s.Keeper == ""
 	pids := s.Pids
 	var env []string
 	for _, name := range s.Unset {
@@ -123,7 +127,7 @@ func newCreate(s createSpec) (createRequest, error) {
 			AutoRemove:    !s.Detached,
 			RestartPolicy: container.RestartPolicy{Name: container.RestartPolicyDisabled},
 			// The keeper is PID 1 itself; a shell needs one that reaps.
-			Init: &engineInit,
+			Init: &withInit,
 			// PID 1's output is ours, and every command can write to it.
 			LogConfig: container.LogConfig{Type: "none"},
 			// The host's processes are worth more to its owner.
@@ -144,7 +148,7 @@ func newCreate(s createSpec) (createRequest, error) {
 					// still runs the host's program (core(5)).
 					{Name: "core", Soft: 1, Hard: 1},
 					{Name: "fsize", Soft: maxFile, Hard: maxFile},
-					{Name: "nofile", Soft: 4096, Hard: 65536},
+					{Name: "nofile", Soft: softFiles, Hard: hardFiles},
 				},
 			},
 		},

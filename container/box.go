@@ -1,0 +1,222 @@
+//go:build unix
+
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/containerd/errdefs"
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/wsctl/wsctl/keeper"
+	"github.com/wsctl/wsctl/workspace"
+)
+
+const (
+	// removeTimeout bounds the removal of a container, whatever the caller's
+	// context says.
+	removeTimeout = 20 * time.Second
+	// removePoll is the time between two looks at a container that somebody
+	// else is removing.
+	removePoll = 20 * time.Millisecond
+	// pingTimeout is how long PID 1 may take for an answer before the engine
+	// is asked what is wrong.
+	pingTimeout = 500 * time.Millisecond
+	// inspectTimeout bounds that question.
+	inspectTimeout = 5 * time.Second
+)
+
+// box is one container, created, started and verified.
+type box struct {
+	engine *Engine
+	id     string
+	name   string
+	// env is the base of a command's environment, complete; unset are names
+	// that the container has and a command must not.
+	env, unset []string
+	// keeper is the path of the keeper inside, "" where there is none; shell
+	// the path of sh.
+	keeper, shell string
+	// pid1 is nil without a keeper.
+	pid1 *keeper.InitClient
+	// gone is closed when the stream to PID 1 has ended.
+	gone <-chan struct{}
+	// attached is that stream: closing it is the end of a container that is
+	// not detached.
+	attached *stream
+	// said is what came over it that was no answer of the keeper's.
+	said *head
+	pool *pool
+	// state is the directory under the mask.
+	state fileID
+	// oomFile tells, inside, how often the kernel killed for want of memory;
+	// oomKills is what it last said.
+	oomFile  string
+	oomKills atomic.Int64
+
+	mu        sync.Mutex
+	recreated string
+}
+
+// takeRecreated returns once why this container had to be made.
+func (b *box) takeRecreated() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	why := b.recreated
+	b.recreated = ""
+	return why
+}
+
+// end removes the container and everything in it, and looks that it is gone. It
+// may be called again.
+func (b *box) end(ctx context.Context) error {
+	if b.pool != nil {
+		b.pool.close()
+	}
+	_ = b.attached.Close()
+	err := b.engine.remove(ctx, b.id)
+	<-b.gone
+	return err
+}
+
+// detach lets the container go on without this process.
+func (b *box) detach() {
+	if b.pool != nil {
+		b.pool.close()
+	}
+	_ = b.attached.Close()
+	<-b.gone
+}
+
+// remove ends and removes a container, by id or name, and returns when it is
+// gone. One that is gone already is a success. ctx is not the caller's: it is
+// bounded here.
+func (e *Engine) remove(ctx context.Context, id string) error {
+	const op = "remove"
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
+	defer cancel()
+	for {
+		err := e.cli.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if errdefs.IsNotFound(err) {
+			return nil
+		}
+		if unreachable(err) {
+			return engineError(ctx, op, err)
+		}
+		// Success is looked at like any other answer; a conflict means that
+		// the engine, after the end of PID 1, or somebody else is at it.
+		if _, looked := e.cli.ContainerInspect(ctx, id); errdefs.IsNotFound(looked) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return workspace.Errorf(workspace.ErrIO, op, "", "the container %s is still there after %v: %v; look at the engine's log, and remove it with wsctl reap", id, removeTimeout, err)
+		case <-time.After(removePoll):
+		}
+	}
+}
+
+// alive tells, cheaply, whether commands can run: "" for yes, else why the
+// container must be made anew. A paused container is BUSY, and stays.
+func (b *box) alive(ctx context.Context) (why string, err error) {
+	select {
+	case <-b.gone:
+		return b.fate(ctx)
+	default:
+	}
+	if b.pid1 == nil {
+		return "", nil // every command is an exec that the engine judges
+	}
+	bounded, cancel := context.WithTimeout(ctx, pingTimeout)
+	defer cancel()
+	if _, err := b.pid1.Report(bounded, nil); err == nil {
+		return "", nil
+	}
+	if ctx.Err() != nil {
+		return "", engineError(ctx, "exec", ctx.Err())
+	}
+	return b.fate(ctx)
+}
+
+// fate asks the engine what became of the container.
+func (b *box) fate(ctx context.Context) (why string, err error) {
+	bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	got, err := b.engine.cli.ContainerInspect(bounded, b.id)
+	switch {
+	case errdefs.IsNotFound(err):
+		return "the container was ended or removed from outside", nil
+	case err != nil:
+		return "", engineError(ctx, "exec", err)
+	}
+	return b.verdict(got.State)
+}
+
+// verdict reads the state of a container with which something is wrong.
+func (b *box) verdict(s *container.State) (why string, err error) {
+	switch {
+	case s == nil:
+		return "the engine does not tell the container's state", nil
+	case s.Paused:
+		return "", workspace.Errorf(workspace.ErrBusy, "exec", "", "the container %s is paused; unpause it (docker unpause %s) and try again", b.name, b.name)
+	case s.OOMKilled:
+		return "the kernel ended the container for want of memory", nil
+	case s.Restarting, s.Running:
+		return "the container was restarted, or its keeper does not answer", nil
+	}
+	return fmt.Sprintf("the container is %s with status %d", s.Status, s.ExitCode), nil
+}
+
+// lost tells why a call about this container or a stream of it failed: BUSY when
+// it is paused; UNAVAILABLE when it, or the engine, is lost; IO when both are
+// there. It never blames the command.
+func (b *box) lost(ctx context.Context, cause error) error {
+	const op = "exec"
+	if ctx.Err() != nil {
+		return engineError(ctx, op, ctx.Err())
+	}
+	if cause != nil && unreachable(cause) && !errors.Is(cause, keeper.ErrLost) {
+		// The engine may be there all the same: a stream ends like this too.
+		if _, err := b.engine.cli.Ping(ctx); err != nil {
+			return engineError(ctx, op, err)
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	got, err := b.engine.cli.ContainerInspect(bounded, b.id)
+	switch {
+	case errdefs.IsNotFound(err):
+		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the container was ended or removed from outside while a command ran; the next command makes a new one: %w", orEOF(cause))
+	case err != nil:
+		return engineError(ctx, op, err)
+	case got.State != nil && got.State.Running && !got.State.Paused && !isClosed(b.gone):
+		return workspace.Errorf(workspace.ErrIO, op, "", "the container runs, but the engine lost the command's streams; its result is unknown: %w", orEOF(cause))
+	}
+	why, err := b.verdict(got.State)
+	if err != nil {
+		return err
+	}
+	return workspace.Errorf(workspace.ErrUnavailable, op, "", "%s; the next command makes a new one: %w", why, orEOF(cause))
+}
+
+// orEOF is cause, or what a stream that ended without an error is called.
+func orEOF(cause error) error {
+	if cause == nil {
+		return errors.New("the stream ended")
+	}
+	return cause
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
