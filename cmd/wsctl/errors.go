@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// Exit statuses that wsctl itself gives. A command's own status is passed on
+// as it is.
+const (
+	exitOK = 0
+	// exitCheckFailed is doctor's when a check fails.
+	exitCheckFailed = 1
+	// exitFailure is wsctl's own failure, as that of env(1) and timeout(1):
+	// no command gave it.
+	exitFailure = 125
+	// exitSignal is added to a signal's number, as shells do.
+	exitSignal = 128
+)
+
+// exitStatus ends wsctl with that status and without a message: the verb has
+// done its work and printed what there is to say.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
+// commandError is the failure of a verb that runs a command, with what is
+// known of the command.
+type commandError struct {
+	out *workspace.Output // may be nil
+	err error
+}
+
+func (e *commandError) Error() string { return e.err.Error() }
+func (e *commandError) Unwrap() error { return e.err }
+
+// interruptedError is the failure of a verb that a signal ended.
+type interruptedError struct {
+	sig syscall.Signal
+	err error
+}
+
+func (e *interruptedError) Error() string { return e.err.Error() }
+func (e *interruptedError) Unwrap() error { return e.err }
+
+// statusOf maps an error to the exit status: the only place where that is
+// decided.
+func statusOf(err error) int {
+	var status exitStatus
+	var interrupted *interruptedError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &status):
+		return int(status)
+	case errors.As(err, &interrupted):
+		return exitSignal + int(interrupted.sig)
+	}
+	return exitFailure
+}
+
+// coded makes err a workspace error, so that its text starts with a code.
+func coded(err error) error {
+	if workspace.CodeOf(err) != "" {
+		return err
+	}
+	return &workspace.Error{Code: workspace.ErrIO, Err: err}
+}
+
+// usagef is the failure of a verb that was called the wrong way.
+func usagef(verb, format string, args ...any) error {
+	return workspace.Errorf(workspace.ErrInvalidArgument, verb, "", format, args...)
+}
+
+// flagError tells what is wrong with a flag in one clear line.
+func flagError(verb string, err error) error {
+	help := "wsctl --help"
+	if verb != "wsctl" {
+		help = "wsctl " + verb + " --help"
+	}
+	var (
+		value   *pflag.InvalidValueError
+		missing *pflag.ValueRequiredError
+		unknown *pflag.NotExistError
+	)
+	switch {
+	case errors.As(err, &value):
+		var e *workspace.Error
+		if errors.As(value.Unwrap(), &e) {
+			return e
+		}
+		return usagef(verb, "--%s %q: %w", value.GetFlag().Name, value.GetValue(), value.Unwrap())
+	case errors.As(err, &missing):
+		return usagef(verb, "--%s needs a value; see %s", missing.GetFlag().Name, help)
+	case errors.As(err, &unknown):
+		name := "--" + unknown.GetSpecifiedName()
+		if unknown.GetSpecifiedShortnames() != "" {
+			name = name[1:]
+		}
+		if verb == "run" {
+			help += ", and put -- before the command"
+		}
+		return usagef(verb, "there is no flag %s; see %s", name, help)
+	}
+	return usagef(verb, "%w; see %s", err, help)
+}
+
+// noVerb refuses a word that is no verb.
+func noVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		return usagef("wsctl", "there is no verb %q; did you mean %s?", args[0], strings.Join(near, " or "))
+	}
+	return usagef("wsctl", "there is no verb %q; to run a command write wsctl run -- CMD, and see wsctl --help", args[0])
+}
+
+// noArguments refuses arguments of a verb that takes none.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef(cmd.Name(), "%q is too much; it takes flags only", args[0])
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+
+	"github.com/wsctl/wsctl/container"
+)
+
+// Drivers.
+const (
+	driverContainer = "container"
+	driverHost      = "host"
+)
+
+// placeOptions are the flags that say where commands run: the directory, and
+// the container around them.
+type placeOptions struct {
+	root      string
+	driver    choice
+	image     string
+	pull      choice
+	toolchain list
+	memory    size
+	cpus      cpus
+	pids      count
+	network   string
+	user      string
+	mounts    list
+	runtime   string
+	freshHome bool
+}
+
+// containerOnly are the flags that mean nothing to --driver host. Taking them
+// and doing nothing would promise what is not there.
+var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pids", "network", "user", "mount", "runtime", "fresh-home"}
+
+func (o *placeOptions) addFlags(cmd *cobra.Command) {
+	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
+	o.pull = choice{value: string(container.PullMissing), words: []string{string(container.PullMissing), string(container.PullAlways), string(container.PullNever)}}
+	o.toolchain.name, o.mounts.name = "DIR", "SRC:DST[:rw]"
+	// The engine takes no less than 6 MiB.
+	o.memory = size{least: 6 << 20, most: 1 << 50}
+	o.pids.most = 1 << 22
+
+	f := cmd.Flags()
+	f.StringVar(&o.root, "root", ".", "the directory that the sandbox is over, a `DIR`")
+	_ = cmd.MarkFlagDirname("root")
+	addChoice(cmd, &o.driver, "driver", "where commands run: container, or host, which confines nothing")
+	f.StringVar(&o.image, "image", "", "run in this image, a `REF` (default: the programs of this machine)")
+	addChoice(cmd, &o.pull, "pull", "when to pull the image")
+	f.Var(&o.toolchain, "toolchain", "directory of this machine with more programs, read-only at the same path (repeatable)")
+	_ = cmd.MarkFlagDirname("toolchain")
+	f.Var(&o.memory, "memory", "memory limit, at least 6m (default "+units.BytesSize(float64(container.DefaultMemory))+")")
+	f.Var(&o.cpus, "cpus", "processors at most, fractions allowed (default 2)")
+	f.Var(&o.pids, "pids", "processes and threads at most (default 512)")
+	f.StringVar(&o.network, "network", "none", "none, bridge, or the `NAME` of a network of the engine")
+	_ = cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "bridge"}, cobra.ShellCompDirectiveNoFileComp))
+	f.StringVar(&o.user, "user", "", "run as `UID:GID` (default: you; for root, the owner of the root directory)")
+	f.Var(&o.mounts, "mount", "directory or file of this machine at another path inside, read-only without :rw (repeatable)")
+	f.StringVar(&o.runtime, "runtime", "", "the `NAME` of a runtime of the engine, such as runsc (default: the engine's)")
+	f.BoolVar(&o.freshHome, "fresh-home", false, "an empty home directory instead of the one kept for this root")
+}
+
+// check refuses flags that do not go together.
+func (o *placeOptions) check(cmd *cobra.Command) error {
+	verb := cmd.Name()
+	if o.driver.value == driverHost {
+		for _, name := range containerOnly {
+			if cmd.Flags().Changed(name) {
+				return usagef(verb, "--%s needs the container driver; leave out --driver host or --%s", name, name)
+			}
+		}
+	}
+	if o.root == "" {
+		return usagef(verb, "--root is empty; give a directory")
+	}
+	if o.image == "" && cmd.Flags().Changed("image") {
+		return usagef(verb, "--image is empty; give an image, or leave it out for the programs of this machine")
+	}
+	_, err := o.mountList()
+	return err
+}
+
+// mountList reads --mount.
+func (o *placeOptions) mountList() ([]container.Mount, error) {
+	var all []container.Mount
+	for _, text := range o.mounts.values {
+		m, err := container.ParseMount(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+)
+
+const shellLong = `Open an interactive shell in a fresh sandbox over a directory, and remove the
+sandbox when it ends. It is bash where there is one, sh otherwise. The flags are
+those of "wsctl run", and so is the exit status.`
+
+const shellExample = `  wsctl shell
+  wsctl shell --root ~/src/app --network bridge
+  wsctl shell --image alpine -e EDITOR=vi`
+
+// pickShell becomes the best shell there is.
+const pickShell = `if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i; fi`
+
+// shellOptions are the flags of shell.
+type shellOptions struct {
+	place placeOptions
+	env   envOptions
+	dir   string
+	quiet bool
+}
+
+func newShellCommand(a *app) *cobra.Command {
+	var o shellOptions
+	cmd := &cobra.Command{
+		Use:     "shell [flags]",
+		Short:   "Open a shell in a fresh sandbox",
+		Long:    shellLong,
+		Example: shellExample,
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.shell(cmd, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.dir, "dir", "", "start in this `DIR`, below the root or as the shell sees it")
+	_ = cmd.MarkFlagDirname("dir")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
+	o.env.addFlags(cmd)
+	o.place.addFlags(cmd)
+	return cmd
+}
+
+func (a *app) shell(cmd *cobra.Command, o *shellOptions) error {
+	a.ui.setQuiet(o.quiet)
+	o.env.inheritSet = cmd.Flags().Changed("inherit-env")
+	if err := o.env.check(cmd.Name()); err != nil {
+		return err
+	}
+	if !a.ui.inTTY {
+		return usagef(cmd.Name(), "a shell needs a terminal on standard input; for a script use wsctl run -i -- sh")
+	}
+	if err := o.place.check(cmd); err != nil {
+		return err
+	}
+	line := commandOptions{dir: o.dir, env: o.env}
+	c, err := line.command(cmd.Name(), a.env)
+	if err != nil {
+		return err
+	}
+	c.Shell = pickShell
+	out, err := a.runIn(cmd.Context(), &o.place, &o.env, runMode{tty: true}, c)
+	if err != nil {
+		return err
+	}
+	return exitStatus(out.ExitCode)
+}
