@@ -1,0 +1,190 @@
+package drivertest
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// Harness tells the suite how to get at a driver and what it can do.
+type Harness struct {
+	// New returns a workspace over an empty directory, and the path of that
+	// directory on this machine, "" where it cannot be reached. The suite
+	// closes the workspace; what else there is goes to t.Cleanup. It is
+	// called by several goroutines at once.
+	New func(t testing.TB, o workspace.Options) (ws *workspace.Workspace, hostDir string)
+	// NewLimited is New with bounds on what its commands may use. A
+	// confined driver must have it.
+	NewLimited func(t testing.TB, o workspace.Options, l Limits) (ws *workspace.Workspace, hostDir string)
+	// Capabilities say what the driver can do. Each is checked, both ways.
+	Capabilities Capabilities
+	// Slack is what a loaded machine may add to the contract's time limits;
+	// 0: half a second.
+	Slack time.Duration
+}
+
+// Limits bound all commands of one workspace together.
+type Limits struct {
+	// Memory in bytes; 0: the driver's default.
+	Memory int64
+	// Pids is the number of processes; 0: the driver's default.
+	Pids int64
+}
+
+// Capabilities are what drivers differ in.
+type Capabilities struct {
+	// Confined: commands cannot harm this machine, whatever they do, and see
+	// nothing of it but the root. The hostile chapter needs it.
+	Confined bool
+	// Masked: commands neither see nor change the workspace's own state in
+	// the root.
+	Masked bool
+	// EndsEscapees: a command's end also reaches what left its process
+	// group and its session. Without it the group alone is reached.
+	EndsEscapees bool
+	// Start: the driver is a workspace.Starter.
+	Start bool
+	// Terminal: Start can give a terminal.
+	Terminal bool
+	// Signals: Exit.Signal tells a command that a signal ended from one
+	// that exited with 128+n.
+	Signals bool
+	// Usage: Exit.Usage is known.
+	Usage bool
+}
+
+// Run runs the suite as subtests of t.
+func Run(t *testing.T, h Harness) {
+	t.Helper()
+	if h.New == nil {
+		t.Fatal("drivertest: the harness has no New")
+	}
+	if h.Capabilities.Confined && h.NewLimited == nil {
+		t.Fatal("drivertest: a confined driver needs NewLimited")
+	}
+	if h.Capabilities.Terminal && !h.Capabilities.Start {
+		t.Fatal("drivertest: a terminal needs Start")
+	}
+	s := newSuite(t, h)
+	for _, ch := range chapters() {
+		t.Run(ch.name, func(t *testing.T) {
+			for _, c := range ch.cases {
+				t.Run(c.name, func(t *testing.T) {
+					if !c.alone {
+						t.Parallel()
+					}
+					s.check(t, ch, c)
+				})
+			}
+		})
+	}
+}
+
+// chapter is a named list of cases.
+type chapter struct {
+	name  string
+	cases []testCase
+}
+
+func chapters() []chapter {
+	return []chapter{
+		{"lifecycle", lifecycleCases()},
+		{"files", fileCases()},
+		{"paths", pathCases()},
+		{"exec", execCases()},
+		{"streams", streamCases()},
+		{"background", backgroundCases()},
+		{"processes", processCases()},
+		{"errors", errorCases()},
+		{"hostile", hostileCases()},
+	}
+}
+
+// testCase is one case.
+type testCase struct {
+	name string
+	// rule is what the case defends, in one sentence.
+	rule string
+	// limit of its time; 0: defaultLimit.
+	limit time.Duration
+	// needs are the capabilities without which the case makes no sense.
+	needs []capability
+	// alone: it changes something that other cases see.
+	alone bool
+	run   func(t *checker)
+}
+
+const defaultLimit = 20 * time.Second
+
+// suite is one run over one harness.
+type suite struct {
+	harness Harness
+	tb      testing.TB // of the whole run
+
+	once sync.Once
+	ws   *workspace.Workspace // shared by the cases that need none of their own
+	host string
+}
+
+func newSuite(tb testing.TB, h Harness) *suite {
+	if h.Slack == 0 {
+		h.Slack = 500 * time.Millisecond
+	}
+	return &suite{harness: h, tb: tb}
+}
+
+// shared returns the workspace that cases share, each in a directory of its
+// own: to start one may take a second.
+func (s *suite) shared() (*workspace.Workspace, string) {
+	s.once.Do(func() {
+		s.ws, s.host = s.harness.New(s.tb, workspace.Options{})
+		s.tb.Cleanup(func() {
+			if err := s.ws.Close(); err != nil {
+				s.tb.Errorf("the shared workspace's Close: %v", err)
+			}
+		})
+	})
+	return s.ws, s.host
+}
+
+// check runs one case, or what takes its place when a capability is missing.
+func (s *suite) check(tb testing.TB, ch chapter, c testCase) {
+	tb.Helper()
+	rule, run := c.rule, c.run
+	for _, need := range c.needs {
+		if !need.in(s.harness.Capabilities) {
+			rule = "A driver without " + need.name + " says so and is believed: " + need.absence
+			run = need.absent
+			break
+		}
+	}
+	limit := c.limit
+	if limit == 0 {
+		limit = defaultLimit
+	}
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	defer cancel()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(newChecker(tb, s, ctx, ch.name+"-"+strings.ReplaceAll(c.name, " ", "-")))
+	}()
+	// The context ends first; what does not heed it is shown as it hangs.
+	const patience = 5 * time.Second
+	timer := time.NewTimer(limit + patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+		stacks := make([]byte, 1<<18)
+		tb.Errorf("it hangs, %v after its limit of %v:\n%s", patience, limit, stacks[:runtime.Stack(stacks, true)])
+	}
+	if tb.Failed() {
+		tb.Logf("the rule: %s", rule)
+	}
+}
