@@ -43,7 +43,7 @@ func (r *Root) pathOf(fd int) (string, error) {
 
 // mountBelow is the first mount point at or below dir, "" when there is none.
 func mountBelow(dir string) (string, error) {
-	f, err := os.Open("/proc/self/mountinfo")
+	f, err := os.Open("/proc/thread-self/mountinfo")
 	if err != nil {
 		return "", err
 	}

@@ -68,6 +68,11 @@ func checkName(name string) error {
 // lookup holds what name leads to, for reading.
 func (r *Root) lookup(name string, follow bool) (int, unix.Stat_t, error) {
 	var st unix.Stat_t
+	fd, err := r.lookupStat(name, follow, &st)
+	return fd, st, err
+}
+
+func (r *Root) lookupStat(name string, follow bool, st *unix.Stat_t) (int, error) {
 	if r.fast && plain(name) {
 		flags := unix.O_PATH
 		if !follow {
@@ -76,41 +81,42 @@ func (r *Root) lookup(name string, follow bool) (int, unix.Stat_t, error) {
 		how := r.beneath(flags)
 		fd, err := r.openat2(r.fd, name, &how)
 		if err == nil {
-			if err := unix.Fstat(fd, &st); err != nil {
-				closeFD(fd)
-				return -1, st, err
+			if err = unix.Fstat(fd, st); err == nil && isType(st, unix.S_IFDIR) && r.isState(st) {
+				err = errState()
 			}
-			if isType(&st, unix.S_IFDIR) && r.isState(&st) {
+			if err != nil {
 				closeFD(fd)
-				return -1, st, errState()
+				return -1, err
 			}
-			return fd, st, nil
+			return fd, nil
 		}
 		if !r.walkInstead(err) {
-			return -1, st, r.lookupError(err)
+			return -1, r.lookupError(err)
 		}
 	}
 	p, err := r.walk(name, want{follow: follow})
 	if err != nil {
-		return -1, st, err
+		return -1, err
 	}
 	if !p.exists() {
 		p.close()
-		return -1, st, unix.ENOENT
+		return -1, unix.ENOENT
 	}
-	fd := p.fd
-	if p.fd == p.dir {
-		// Reached as a directory; the root's own descriptor stays with
-		// the root.
-		if fd == r.fd {
-			if fd, err = unix.FcntlInt(uintptr(r.fd), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-				return -1, st, err
-			}
-		}
-		return fd, p.st, nil
+	*st = p.st
+	return p.keep()
+}
+
+// keep closes the place but for what is there.
+func (p *place) keep() (int, error) {
+	if p.fd != p.dir {
+		p.r.drop(p.dir)
+		return p.fd, nil
 	}
-	r.drop(p.dir)
-	return fd, p.st, nil
+	if p.fd == p.r.fd {
+		// The root's own descriptor stays with the root.
+		return unix.FcntlInt(uintptr(p.fd), unix.F_DUPFD_CLOEXEC, 0)
+	}
+	return p.fd, nil
 }
 
 // walkInstead reports whether a failed openat2 leaves the answer to the walk:

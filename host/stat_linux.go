@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -108,12 +109,32 @@ func (r *Root) stat(ctx context.Context, op, name string, follow bool) (fs.FileI
 		return nil, err
 	}
 	defer r.calls.leave()
-	fd, st, err := r.lookup(name, follow)
+	fi := &fileInfo{name: path.Base(name)}
+	if done, err := r.statTop(name, follow, &fi.st); done {
+		if err != nil {
+			return nil, asError(op, name, err)
+		}
+		return fi, nil
+	}
+	fd, err := r.lookupStat(name, follow, &fi.st)
 	if err != nil {
 		return nil, asError(op, name, err)
 	}
 	closeFD(fd)
-	return &fileInfo{path.Base(name), st}, nil
+	return fi, nil
+}
+
+// statTop describes an entry of the root itself: a name of one part leads
+// nowhere else when it is not followed, so nothing need be held. done is false
+// when the name needs more than that.
+func (r *Root) statTop(name string, follow bool, st *unix.Stat_t) (done bool, err error) {
+	if r.opts.NoMounts || strings.IndexByte(name, '/') >= 0 || name == "." || !plain(name) {
+		return false, nil
+	}
+	if err := statEntry(r.fd, name, st); err != nil {
+		return true, err
+	}
+	return !follow && !isType(st, unix.S_IFDIR) || isType(st, unix.S_IFREG), nil
 }
 
 // ReadLink implements workspace.Files.
