@@ -3,6 +3,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wsctl/wsctl/workspace"
 	"github.com/wsctl/wsctl/wrapper"
@@ -44,17 +47,31 @@ func newProgram(c workspace.Command, base []string, dir *os.File) *program {
 		keep:     c.Background == workspace.BackgroundKeep,
 		terminal: c.Terminal,
 	}
-	if len(c.Args) > 0 && c.Args[0] == "sh" && !hasPath(p.env) {
+	if len(c.Args) > 0 && c.Args[0] == "sh" && !findsShell(p.env, dir) {
 		p.args = slices.Clone(c.Args)
 	}
 	return p
 }
 
-// hasPath reports whether an environment says where programs are.
-func hasPath(env []string) bool {
-	return slices.ContainsFunc(env, func(e string) bool {
-		return strings.HasPrefix(e, "PATH=") && e != "PATH="
-	})
+// findsShell reports whether the PATH of an environment has a program "sh", for
+// a command in dir.
+func findsShell(env []string, dir *os.File) bool {
+	for _, e := range env {
+		list, ok := strings.CutPrefix(e, "PATH=")
+		if !ok || list == "" {
+			continue
+		}
+		for part := range strings.SplitSeq(list, ":") {
+			// An empty part is the current directory (environ(7)).
+			name := cmp.Or(part, ".") + "/sh"
+			var st unix.Stat_t
+			if unix.Fstatat(int(dir.Fd()), name, &st, 0) == nil && st.Mode&unix.S_IFMT == unix.S_IFREG &&
+				unix.Faccessat(int(dir.Fd()), name, unix.X_OK, 0) == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // startError tells why a program could not be started. step is "chdir" or

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/wsctl/wsctl/workspace"
 )
@@ -23,10 +26,27 @@ type pipes struct {
 // childFiles are the command's ends, for as long as it takes to start it.
 type childFiles struct{ stdin, stdout, stderr *os.File }
 
-func (f *childFiles) list() []*os.File { return []*os.File{f.stdin, f.stdout, f.stderr} }
+// list is what the command gets: its three streams, and nothing that this
+// process was itself started with and would hand on (Go marks what it opens
+// close-on-exec). A nil entry closes that descriptor in the command.
+func (f *childFiles) list() []*os.File {
+	list := []*os.File{f.stdin, f.stdout, f.stderr}
+	// Without a list there is nothing to close by.
+	names, _ := os.ReadDir("/dev/fd")
+	for _, e := range names {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd < len(list) {
+			continue
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			list = append(list, make([]*os.File, fd+1-len(list))...)
+		}
+	}
+	return list
+}
 
 func (f *childFiles) close() {
-	for _, file := range f.list() {
+	for _, file := range []*os.File{f.stdin, f.stdout, f.stderr} {
 		if file != nil {
 			_ = file.Close()
 		}

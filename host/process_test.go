@@ -152,7 +152,7 @@ func TestDescriptor(t *testing.T) {
 func TestShWithoutPath(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, kept bool) {
-		for _, env := range [][]string{{"A=1"}, {"PATH="}} {
+		for _, env := range [][]string{{"A=1"}, {"PATH="}, {"PATH=/nonexistent"}, {"PATH=/nonexistent:"}, {"PATH=/proc/self/fd"}} {
 			ws := open(t, kept, host.Options{Env: env})
 			out, err := ws.Exec(t.Context(), workspace.Command{Args: []string{"sh", "-c", `echo "$0 $1"`, "a", "b c"}})
 			if err != nil || out.ExitCode != 0 || string(out.Stdout) != "a b c\n" {

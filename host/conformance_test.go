@@ -1,0 +1,50 @@
+//go:build unix
+
+package host_test
+
+import (
+	"testing"
+
+	"github.com/wsctl/wsctl/host"
+	"github.com/wsctl/wsctl/workspace"
+	"github.com/wsctl/wsctl/workspace/drivertest"
+)
+
+// TestConformance holds the driver to the contract, with a keeper and without.
+func TestConformance(t *testing.T) {
+	for _, w := range ways {
+		t.Run(w.name, func(t *testing.T) { conform(t, w.keeper) })
+	}
+}
+
+func conform(t *testing.T, kept bool) {
+	t.Helper()
+	drivertest.Run(t, drivertest.Harness{
+		New: func(t testing.TB, o workspace.Options) (*workspace.Workspace, string) {
+			dir := t.TempDir()
+			options := host.Options{Env: []string{path}}
+			if kept {
+				options.Keeper = keeperPath(t)
+			}
+			d, err := host.New(dir, options)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.EndsEscapees() != kept {
+				t.Errorf("EndsEscapees is %v", d.EndsEscapees())
+			}
+			ws, err := workspace.New(d, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ws, dir
+		},
+		Capabilities: drivertest.Capabilities{
+			EndsEscapees: kept,
+			Start:        true,
+			Terminal:     kept,
+			Signals:      true,
+			Usage:        true,
+		},
+	})
+}
