@@ -52,6 +52,8 @@ type box struct {
 	// said is what came over it that was no answer of the keeper's.
 	said *head
 	pool *pool
+	// expected is what it must look like from inside.
+	expected expectation
 	// state is the directory under the mask.
 	state fileID
 	// oomFile tells, inside, how often the kernel killed for want of memory;

@@ -104,7 +104,7 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &box{engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset, state: p.state}
+	b := &box{engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset, expected: p.expected, state: p.state}
 	back.add(func(ctx context.Context) {
 		// By name: a create that the engine answered too late has one, too.
 		if err := d.engine.remove(ctx, b.name); err != nil {
