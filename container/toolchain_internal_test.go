@@ -194,6 +194,9 @@ const goProgram = `mkdir -p /workspace/m && cd /workspace/m && printf 'module ex
 printf 'package main\n\nfunc main() { println("it runs") }\n' >m.go && go run -v . && go env GOPROXY GOCACHE GOPATH`
 
 func TestToolchainCompilesGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles Go's runtime: not under -short")
+	}
 	if _, err := os.Stat("/usr/local/go/bin/go"); err != nil {
 		t.Skip("this machine has no Go below /usr")
 	}
@@ -265,6 +268,28 @@ func TestToolchainDirectories(t *testing.T) {
 		if _, err := useToolchain(t.Context(), b.cli, b.request(dir)); !errors.Is(err, code) {
 			t.Errorf("%s: %v, want %s", dir, err, code)
 		}
+	}
+}
+
+func TestRootWithAnOddNameIsMounted(t *testing.T) {
+	b := newToolBench(t, runner())
+	odd := mkdir(t, filepath.Join(b.top, "a:b,c d=e\nf\"g'h\\i$HOME;ü"), 0o777)
+	if err := os.WriteFile(filepath.Join(odd, "canary"), []byte("tweet"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	root, err := checkRoot(t.Context(), odd, placePolicy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.root = root
+	// As a second mount it is at another odd place.
+	also := Mount{Source: odd, Target: "/a:b,c d=e\nf"}
+	line := `test "$(cat /workspace/canary)" = tweet && echo made >/workspace/made && cat '` + also.Target + `/made'`
+	if out, status := b.run(t, b.home(t), b.use(t), []Mount{also}, line); status != 0 || out != "made\n" {
+		t.Errorf("status %d: %q", status, out)
+	}
+	if made, err := os.ReadFile(filepath.Join(odd, "made")); err != nil || string(made) != "made\n" {
+		t.Errorf("on the host: %q, %v", made, err)
 	}
 }
 
