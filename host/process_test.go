@@ -246,9 +246,9 @@ func TestSwappedDir(t *testing.T) {
 	})
 }
 
-// TestRootMoved: commands do not run when the root's name leads elsewhere, and
+// TestNoCommandsInMovedRoot: commands do not run when the root's name leads elsewhere, and
 // the error says so.
-func TestRootMoved(t *testing.T) {
+func TestNoCommandsInMovedRoot(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, kept bool) {
 		ws := open(t, kept, host.Options{})
