@@ -51,11 +51,14 @@ func climbs(depth int, parts []string) bool {
 	return false
 }
 
+// maxPath is the length that a path may have, PATH_MAX without its NUL.
+const maxPath = 4095
+
 // plain reports whether name can be handed to one openat2 call: its first part
 // is not the state, and it has no "..", which is the one part whose meaning
 // depends on more than the part before it.
 func plain(name string) bool {
-	if name == "" || name[0] == '/' {
+	if name == "" || name[0] == '/' || len(name) > maxPath || strings.IndexByte(name, 0) >= 0 {
 		return false
 	}
 	first := true

@@ -22,36 +22,49 @@ func (r *Root) Rename(ctx context.Context, from, to string, o workspace.RenameOp
 		return err
 	}
 	defer r.calls.leave()
-	src, err := r.locate(from, want{change: true})
-	if err == nil {
-		defer src.close()
-		err = checkEntry(src, from)
+	for range retries {
+		ok, err := r.rename(ctx, from, to, o)
+		if ok || err != nil {
+			return asError(op, from, mountPoint(err))
+		}
 	}
+	return workspace.Errorf(workspace.ErrBusy, op, from, "others keep replacing the entries; try again")
+}
+
+// rename is one attempt; ok is false when the names must be resolved again.
+func (r *Root) rename(ctx context.Context, from, to string, o workspace.RenameOptions) (ok bool, err error) {
+	const op = "rename"
+	w := want{change: true}
+	src, err := r.locate(from, w)
 	if err != nil {
-		return asError(op, from, err)
+		return false, err
 	}
-	dst, err := r.locate(to, want{change: true})
+	defer src.close()
+	dst, err := r.locate(to, w)
 	if err != nil {
-		return asError(op, to, err)
+		return false, asError(op, to, err)
 	}
 	defer dst.close()
-	unlock, err := r.lockPlaces(ctx, src, dst)
-	if err != nil {
-		return asError(op, from, err)
+	unlock, ok, err := r.lockPlaces(ctx, w, src, dst)
+	if !ok || err != nil {
+		return false, err
 	}
 	defer unlock()
+	if err := checkEntry(src, from); err != nil {
+		return false, err
+	}
 	if err := checkNewName(src, dst, to, o); err != nil {
-		return asError(op, to, err)
+		return false, asError(op, to, err)
 	}
 	if same, err := sameEntry(src, dst); err != nil || same {
-		return asError(op, to, err)
+		return same, err
 	}
 	if dst.exists() {
 		err = r.moveOver(ctx, src, dst)
 	} else {
 		err = r.moveTo(src, dst)
 	}
-	return asError(op, from, mountPoint(err))
+	return true, err
 }
 
 func checkNewName(src, dst *place, to string, o workspace.RenameOptions) error {

@@ -59,6 +59,8 @@ func checkName(name string) error {
 		return refuse("INVALID_PATH", `the path is empty; "." is the root`)
 	case strings.IndexByte(name, 0) >= 0:
 		return refuse("INVALID_PATH", "the path holds a NUL byte")
+	case len(name) > maxPath:
+		return unix.ENAMETOOLONG
 	case name[0] == '/':
 		return refuse("OUTSIDE_ROOT", "the path is absolute; give it relative to the root")
 	}

@@ -3,7 +3,6 @@ package host
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +49,7 @@ func (r *Root) beneath(flags int) unix.OpenHow {
 }
 
 // openat2 is openat2(2). EAGAIN, the answer to a rename that came in between,
-// is tried again.
+// is tried again. The name has no NUL byte.
 func (r *Root) openat2(dir int, name string, how *unix.OpenHow) (int, error) {
 	if r.hooks != nil && r.hooks.openat2 != nil {
 		return -1, r.hooks.openat2
@@ -62,9 +61,6 @@ func (r *Root) openat2(dir int, name string, how *unix.OpenHow) (int, error) {
 		path = make([]byte, 0, len(name)+1)
 	}
 	path = append(append(path, name...), 0)
-	if strings.IndexByte(name, 0) >= 0 {
-		return -1, unix.EINVAL
-	}
 	for try := 0; ; {
 		fd, _, no := unix.Syscall6(unix.SYS_OPENAT2, uintptr(dir), uintptr(unsafe.Pointer(unsafe.SliceData(path))),
 			uintptr(unsafe.Pointer(how)), unix.SizeofOpenHow, 0, 0)

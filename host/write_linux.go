@@ -84,53 +84,72 @@ func (r *Root) openTarget(ctx context.Context, name string, o workspace.WriteOpt
 	return t, nil
 }
 
-// lockFile resolves name and takes its locks. Who held them may have replaced
-// the file, so what is there is looked at again.
+// lockFile resolves name and takes its locks: first that of its entry, which
+// stays the same whoever replaces the file, then that of the file there.
 func (r *Root) lockFile(ctx context.Context, name string, w want) (*target, error) {
 	for range retries {
 		p, err := r.locate(name, w)
 		if err != nil {
 			return nil, err
 		}
-		unlock, err := r.lockPlaces(ctx, p)
+		unlock, ok, err := r.lockPlaces(ctx, w, p)
+		if err == nil && ok {
+			return &target{p, unlock}, nil
+		}
+		p.close()
 		if err != nil {
-			p.close()
 			return nil, err
 		}
-		if same, err := p.refresh(); err != nil || same {
-			t := &target{p, unlock}
-			if err != nil {
-				t.close()
-				return nil, err
-			}
-			return t, nil
-		}
-		unlock()
-		p.close()
 	}
 	return nil, refuse(workspace.ErrBusy, "others keep replacing the file; try again")
 }
 
-// lockPlaces takes the locks of one or two places: their entries, and the
-// files there.
-func (r *Root) lockPlaces(ctx context.Context, places ...*place) (func(), error) {
+// lockPlaces takes the locks of one or two places and brings the places up to
+// date: who held the locks may have replaced the files. ok is false when the
+// names must be resolved again; nothing is locked then.
+func (r *Root) lockPlaces(ctx context.Context, w want, places ...*place) (unlock func(), ok bool, err error) {
 	if !r.hooks.on(guardLocks) {
-		return func() {}, nil
+		return func() {}, true, nil
 	}
-	keys := make([]lockKey, 0, 2*len(places))
+	var entries, files []lockKey
 	for _, p := range places {
+		if p.base == "" {
+			continue
+		}
 		var st unix.Stat_t
 		if err := unix.Fstat(p.dir, &st); err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if p.base != "" {
-			keys = append(keys, lockKey{identityOf(&st), p.base})
+		entries = append(entries, lockKey{identityOf(&st), p.base})
+	}
+	unlockEntries, err := r.locks.lock(ctx, sortedKeys(entries)...)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, p := range places {
+		if ok, err := p.reload(w); !ok || err != nil {
+			unlockEntries()
+			return nil, false, err
 		}
 		if p.exists() {
-			keys = append(keys, lockKey{id: identityOf(&p.st)})
+			files = append(files, lockKey{id: identityOf(&p.st)})
 		}
 	}
-	return r.locks.lock(ctx, sortedKeys(keys)...)
+	unlockFiles, err := r.locks.lock(ctx, sortedKeys(files)...)
+	if err != nil {
+		unlockEntries()
+		return nil, false, err
+	}
+	unlock = func() { unlockFiles(); unlockEntries() }
+	for _, p := range places {
+		// Only another spelling of the same entry, on a file system that
+		// folds case, can have replaced the file in between.
+		if same, err := p.refresh(); !same || err != nil {
+			unlock()
+			return nil, false, err
+		}
+	}
+	return unlock, true, nil
 }
 
 // refresh reports whether the place still holds what it held, and brings st up
@@ -152,6 +171,33 @@ func (p *place) refresh() (bool, error) {
 	}
 	p.st = now
 	return true, nil
+}
+
+// reload makes the place hold what its entry is now. ok is false when that is
+// a link that must be followed.
+func (p *place) reload(w want) (ok bool, err error) {
+	if same, err := p.refresh(); same || err != nil {
+		return same, err
+	}
+	fd, err := openAt(p.dir, p.base, unix.O_PATH, 0)
+	if err != nil && err != unix.ENOENT {
+		return false, err
+	}
+	closeFD(p.fd)
+	p.fd = fd
+	if err == unix.ENOENT {
+		p.fd = -1
+		return true, nil
+	}
+	if err := unix.Fstat(fd, &p.st); err != nil {
+		return false, err
+	}
+	if p.r.opts.NoMounts {
+		if err := p.r.sameMount(fd, &p.st); err != nil {
+			return false, err
+		}
+	}
+	return !w.follow || !isType(&p.st, unix.S_IFLNK), nil
 }
 
 // check refuses what cannot or may not be written.
