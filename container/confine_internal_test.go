@@ -3,7 +3,6 @@
 package container
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -123,28 +122,7 @@ func indexOf(mounts []mount.Mount, target string) int {
 func lookInside(t *testing.T, d *Driver, loosen func(*createRequest)) []finding {
 	t.Helper()
 	ctx := t.Context()
-	p, err := d.plan(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, err := newCreate(p.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	loosen(&req)
-	b := &box{engine: d.engine, name: "wsctl-" + p.tag.ID, keeper: p.spec.Keeper}
-	if b.id, err = d.create(ctx, req, b.name); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.engine.remove(context.WithoutCancel(ctx), b.id); err != nil {
-			t.Error(err)
-		}
-	})
-	if err := b.attach(ctx); err != nil {
-		t.Fatal(err)
-	}
-	defer b.attached.Close()
+	b, p := createdAs(t, d, loosen)
 	if err := d.run(ctx, b); err != nil {
 		t.Fatal(err)
 	}

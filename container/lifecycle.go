@@ -192,7 +192,9 @@ func (d *Driver) create(ctx context.Context, want createRequest, name string) (s
 // inspectCreated compares the container with the request.
 func (d *Driver) inspectCreated(ctx context.Context, b *box, want createRequest) error {
 	const op = "start"
-	got, err := d.engine.cli.ContainerInspect(ctx, b.id)
+	bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	got, err := d.engine.cli.ContainerInspect(bounded, b.id)
 	if err != nil {
 		return engineError(ctx, op, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	dockertypes "github.com/docker/docker/api/types/container"
+	"go.uber.org/goleak"
 
 	"github.com/wsctl/wsctl/container"
 	"github.com/wsctl/wsctl/internal/enginetest"
@@ -30,7 +31,12 @@ func TestMain(m *testing.M) {
 	if root := os.Getenv(ownerRoot); root != "" {
 		os.Exit(own(root))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Println(err)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // own is the owner that gets killed: it says when its container runs.
