@@ -31,19 +31,23 @@ func TestEnvOfACommand(t *testing.T) {
 		want []string
 	}{
 		{
-			"image's own holds", envRequest{Image: image, User: commandUser{UID: 5, GID: 6}, Offline: true},
+			"image's own holds",
+			envRequest{Image: image, User: commandUser{UID: 5, GID: 6}, Offline: true},
 			[]string{"A=b=c", "GOPROXY=direct", "HOME=/home/user", "LANG=de_DE.UTF-8", "LOGNAME=uid5", "PATH=/p", "TMPDIR=/tmp", "USER=uid5"},
 		},
 		{
-			"toolchain, offline, root", envRequest{Image: imageInfo{Env: []string{"PATH=/p"}, Toolchain: true}, UserName: "root", Offline: true, TmpDir: guestHomeTmp},
+			"toolchain, offline, root",
+			envRequest{Image: imageInfo{Env: []string{"PATH=/p"}, Toolchain: true}, UserName: "root", Offline: true, TmpDir: guestHomeTmp},
 			[]string{"GOPROXY=off", "HOME=/home/user", "LANG=C.UTF-8", "LOGNAME=root", "PATH=/p", "TAR_OPTIONS=--no-same-owner", "TMPDIR=/home/user/.tmp", "USER=root"},
 		},
 		{
-			"toolchain with a network", envRequest{Image: imageInfo{Env: []string{"PATH=/p"}, Toolchain: true}, User: commandUser{UID: 5}, UserName: "me"},
+			"toolchain with a network",
+			envRequest{Image: imageInfo{Env: []string{"PATH=/p"}, Toolchain: true}, User: commandUser{UID: 5}, UserName: "me"},
 			[]string{"HOME=/home/user", "LANG=C.UTF-8", "LOGNAME=me", "PATH=/p", "TMPDIR=/tmp", "USER=me"},
 		},
 		{
-			"image without a network", envRequest{Image: imageInfo{Env: []string{"PATH=/p"}}, User: commandUser{UID: 5}, UserName: "me", Offline: true},
+			"image without a network",
+			envRequest{Image: imageInfo{Env: []string{"PATH=/p"}}, User: commandUser{UID: 5}, UserName: "me", Offline: true},
 			[]string{"HOME=/home/user", "LANG=C.UTF-8", "LOGNAME=me", "PATH=/p", "TMPDIR=/tmp", "USER=me"},
 		},
 	} {

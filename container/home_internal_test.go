@@ -234,7 +234,7 @@ func TestHomesThatNobodyNeedsGo(t *testing.T) {
 			r := b.request(t, "old")
 			r.Fresh, r.Detached = c.fresh, c.detached
 			old := b.open(t, r)
-			fill(t, old.Path, b.top)
+			mkdir(t, filepath.Join(old.Path, "a", "b"), 0)
 			age(t, old, c.unused)
 			if !c.held {
 				// As a process that dies lets go.

@@ -44,6 +44,10 @@ func homesOf(uids ...uint32) []string {
 	return homes
 }
 
+// firstPerson is the first user id of a person (UID_MIN in login.defs(5)). The
+// homes of services, as /var/www, are where their projects are.
+const firstPerson = 1000
+
 // fileID is the identity of a file, whatever names lead to it.
 type fileID struct{ dev, ino uint64 }
 
@@ -104,6 +108,10 @@ func checkRoot(ctx context.Context, dir string, p placePolicy) (rootFacts, error
 		// The API is JSON, and a path through /proc/self/fd would be
 		// resolved by the engine among its own descriptors.
 		return rootFacts{}, rootError(workspace.ErrInvalidArgument, name, "the real path %q is not UTF-8, and the engine's API cannot carry other names; rename the directory, or use the host driver", real)
+	}
+	if st.Uid >= firstPerson {
+		// For root, the owner of the root is the one whom commands run as.
+		p.Homes = append(slices.Clone(p.Homes), homesOf(st.Uid)...)
 	}
 	if err := p.refusePlace(real, id); err != nil {
 		return rootFacts{}, rootError(workspace.ErrDenied, name, "%w", err)

@@ -141,6 +141,26 @@ func TestRootThatMustNotBeUsed(t *testing.T) {
 	}
 }
 
+func TestRootThatIsTheHomeOfItsOwner(t *testing.T) {
+	for uid := uint32(firstPerson); uid < firstPerson+20; uid++ {
+		for _, home := range homesOf(uid) {
+			d, st, err := openDirectory(home)
+			if err != nil {
+				continue
+			}
+			_ = d.Close()
+			if st.Uid != uid || home == "/" {
+				continue
+			}
+			if _, err := checkRoot(t.Context(), home, placePolicy{}); !errors.Is(err, workspace.ErrDenied) || !strings.Contains(err.Error(), "home directory") {
+				t.Errorf("%s: %v", home, err)
+			}
+			return
+		}
+	}
+	t.Skip("no person has a readable home on this machine")
+}
+
 func TestRootWithACacheThatIsNotThereYet(t *testing.T) {
 	top := plainDir(t)
 	root := mkdir(t, filepath.Join(top, "p"), 0o755)
