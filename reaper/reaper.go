@@ -163,18 +163,22 @@ func remove(ctx context.Context, e Engine, id string) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 	defer cancel()
+	var conflict error // what the engine said last, while there was time
 	for {
 		// Volumes without a name were made for this container alone.
 		err := e.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
 		switch {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
+		case ctx.Err() != nil && conflict != nil:
+			return workspace.Errorf(workspace.ErrIO, op, "", "the engine has not removed it in %v: %w", removeTime, conflict)
 		case ctx.Err() != nil:
 			// The time is the reaper's own, so nobody has aborted it.
 			return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine has not removed it in %v", removeTime)
 		case !errdefs.IsConflict(err):
 			return engineError(ctx, op, "the engine does not remove it", err)
 		}
+		conflict = err
 		// The engine says "conflict" of a removal that is under way, when it
 		// may still show the container as running, as well as of a state in
 		// which it removes nothing.
@@ -186,7 +190,6 @@ func remove(ctx context.Context, e Engine, id string) error {
 		select {
 		case <-time.After(retryTime):
 		case <-ctx.Done():
-			return engineError(context.WithoutCancel(ctx), op, "the engine does not remove it", err)
 		}
 	}
 }
