@@ -75,6 +75,7 @@ func (r *Report) addIf(good bool, otherwise CheckStatus, name, detail, advice st
 func Examine(ctx context.Context, e *Engine, dir string, o Options) Report {
 	r := Report{Engine: e.Info()}
 	r.engine(e.info, e.local())
+	r.runtime(ctx, e)
 	r.machine()
 	r.probe(ctx, e, dir, o)
 	r.Checks = append(r.Checks, trulyOpen()...)
@@ -108,11 +109,28 @@ func (r *Report) engine(i EngineInfo, local bool) {
 		"on a server, a rootless engine keeps root of the machine out of reach and ends shared per-user quotas")
 	r.addIf(!i.UserNS, CheckFail, "user namespace remapping", yesNo(i.UserNS, "on", "off"),
 		"files of the root belong to nobody in such containers; use an engine without userns-remap, or a rootless one")
-	r.addIf(!olderRunC(i.RunC), CheckWarn, "runc", orUnknown(i.RunC),
-		"versions before 1.2.8 and 1.3.3 lack fixes for masked paths, before 1.1.12 for a leaked descriptor; distributions backport them: see yours")
 	for _, w := range i.Warnings {
 		r.add(CheckWarn, "engine's warning", w, "")
 	}
+}
+
+// runtime judges the program that makes the containers. An engine takes a while
+// to find its version out, so Connect does not ask.
+func (r *Report) runtime(ctx context.Context, e *Engine) {
+	const name = "runc"
+	v, err := e.cli.ServerVersion(ctx)
+	if err != nil {
+		r.add(CheckFail, name, engineError(ctx, "doctor", err).Error(), "")
+		return
+	}
+	for _, c := range v.Components {
+		if c.Name == name {
+			r.addIf(!olderRunC(c.Version), CheckWarn, name, c.Version,
+				"versions before 1.2.8 and 1.3.3 lack fixes for masked paths, before 1.1.12 for a leaked descriptor; distributions backport them: see yours")
+			return
+		}
+	}
+	r.add(CheckWarn, name, "the engine does not tell its version", "see that it is at least 1.2.8 or 1.3.3")
 }
 
 func yesNo(v bool, yes, no string) string {
@@ -120,13 +138,6 @@ func yesNo(v bool, yes, no string) string {
 		return yes
 	}
 	return no
-}
-
-func orUnknown(v string) string {
-	if v == "" {
-		return "the engine does not tell its version"
-	}
-	return v
 }
 
 // olderRunC tells whether a version of runc is known to lack a fix for the

@@ -23,7 +23,7 @@ func TestOlderRunC(t *testing.T) {
 func TestReportJudgesTheEngine(t *testing.T) {
 	t.Parallel()
 	good := EngineInfo{
-		Version: "28.0.0", Cgroup: "2", Seccomp: true, AppArmor: true, Rootless: true, RunC: "1.3.3",
+		Version: "28.0.0", Cgroup: "2", Seccomp: true, AppArmor: true, Rootless: true,
 		MemoryLimit: true, SwapLimit: true, PidsLimit: true, CPULimit: true,
 	}
 	names := func(i EngineInfo, status CheckStatus) []string {
@@ -51,7 +51,6 @@ func TestReportJudgesTheEngine(t *testing.T) {
 		"seccomp":                  {func(i *EngineInfo) { i.Seccomp = false }, CheckFail},
 		"user namespace remapping": {func(i *EngineInfo) { i.UserNS = true }, CheckFail},
 		"rootless":                 {func(i *EngineInfo) { i.Rootless = false }, CheckWarn},
-		"runc":                     {func(i *EngineInfo) { i.RunC = "1.1.5" }, CheckWarn},
 		"security module":          {func(i *EngineInfo) { i.AppArmor = false }, CheckWarn},
 		"engine's warning":         {func(i *EngineInfo) { i.Warnings = []string{"WARNING: something"} }, CheckWarn},
 	} {

@@ -77,10 +77,8 @@ type EngineInfo struct {
 	SwapLimit   bool `json:"swapLimit"`
 	PidsLimit   bool `json:"pidsLimit"`
 	CPULimit    bool `json:"cpuLimit"`
-	// Runtime is the default one; RunC and Containerd are versions.
-	Runtime    string `json:"runtime"`
-	RunC       string `json:"runc"`
-	Containerd string `json:"containerd"`
+	// Runtime is the default one.
+	Runtime string `json:"runtime"`
 	// DataRoot is the engine's own directory on its machine.
 	DataRoot string `json:"dataRoot"`
 	// Warnings are the engine's own about its machine.
@@ -186,13 +184,6 @@ func (e *Engine) learn(ctx context.Context, host string) error {
 		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s speaks API %s; wsctl needs %s, which Docker Engine 20.10 and later have", host, ping.APIVersion, minAPI)
 	}
 	e.cli.NegotiateAPIVersionPing(ping)
-	version, err := e.cli.ServerVersion(ctx)
-	if err != nil {
-		return err
-	}
-	if version.MinAPIVersion != "" && versions.LessThan(e.cli.ClientVersion(), version.MinAPIVersion) {
-		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s speaks no API below %s; this wsctl speaks up to %s and must be updated", host, version.MinAPIVersion, e.cli.ClientVersion())
-	}
 	info, err := e.cli.Info(ctx)
 	if err != nil {
 		return err
@@ -201,14 +192,6 @@ func (e *Engine) learn(ctx context.Context, host string) error {
 		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s runs %s containers; switch it to Linux containers", host, info.OSType)
 	}
 	e.info = newEngineInfo(host, e.cli.ClientVersion(), info)
-	for _, c := range version.Components {
-		switch c.Name {
-		case "runc":
-			e.info.RunC = c.Version
-		case "containerd":
-			e.info.Containerd = c.Version
-		}
-	}
 	return nil
 }
 

@@ -63,6 +63,16 @@ func pinging(version string) http.Handler {
 	})
 }
 
+// tooNew is an engine that has dropped the API versions that this client knows.
+var tooNew = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Api-Version", "1.99")
+	if r.URL.Path != "/_ping" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprint(w, `{"message":"client version 1.51 is too old. Minimum supported API version is 1.90"}`)
+	}
+})
+
 // CASES L4: an engine that is absent, denied, hung or too old is told as what it
 // is, in seconds.
 func TestConnectTellsWhyThereIsNoEngine(t *testing.T) {
@@ -91,6 +101,7 @@ func TestConnectTellsWhyThereIsNoEngine(t *testing.T) {
 		"no TLS files":       {"tcp://127.0.0.1:1", "no Docker engine listens"},
 		"too old":            {serve(t, pinging("1.40")), "speaks API 1.40"},
 		"no engine":          {serve(t, pinging("")), "not a Docker engine"},
+		"too new":            {serve(t, tooNew), "client version 1.51 is too old"},
 		"ill":                {serve(t, pinging("1.41")), "engine at"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,9 +63,15 @@ func (d *Driver) Ready(ctx context.Context) error {
 		return err
 	}
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	b.recreated, d.because = d.because, ""
-	d.box = b
+	if closed = d.closed; !closed {
+		d.box = b
+	}
+	d.mu.Unlock()
+	if closed {
+		_ = b.end(ctx)
+		return workspace.Errorf(workspace.ErrDisposed, op, "", "the workspace was closed meanwhile")
+	}
 	return nil
 }
 
