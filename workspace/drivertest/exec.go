@@ -3,6 +3,7 @@ package drivertest
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,13 +113,13 @@ func shellTexts(t *checker) {
 	for _, c := range []struct {
 		text   string
 		stdout string
-		status int // -1: what sh says
+		status int // -1: what sh says, not 0; -2: what sh says
 	}{
 		{"echo a #", "a\n", 0},
 		{"echo a # comment\n", "a\n", 0},
-		{`echo a \`, "", -1},
+		{`echo a \`, "", -2},
 		{"cat <<E\nbody\nE", "body\n", 0},
-		{"cat <<E\nbody", "body\n", 0},
+		{"cat <<E\nbody", "", -2},
 		{`echo "open`, "", -1},
 		{"echo a; }", "", -1},
 		{") ; echo x", "", -1},
@@ -156,7 +157,7 @@ func shellTexts(t *checker) {
 		if c.status >= 0 && (a.ExitCode != c.status || string(a.Stdout) != c.stdout) {
 			t.Errorf("%q: want status %d, stdout %q%s", c.text, c.status, c.stdout, told(a))
 		}
-		if c.status < 0 && a.ExitCode == 0 && c.text != `echo a \` {
+		if c.status == -1 && a.ExitCode == 0 {
 			t.Errorf("%q succeeds%s", c.text, told(a))
 		}
 	}
@@ -210,7 +211,6 @@ func lookup(t *checker) {
 		{"relative, down", workspace.Command{Args: []string{"sub/wsctl-tool"}}, 0, "sub\n"},
 		{"absolute", workspace.Command{Args: []string{pwd + "/sub/wsctl-tool"}}, 0, "sub\n"},
 		{"a bare sh with an empty PATH", workspace.Command{Args: []string{"sh", "-c", "echo sh"}, Env: []string{"PATH="}}, 0, "sh\n"},
-		{"a bare sh with a useless PATH", workspace.Command{Args: []string{"sh", "-c", "echo sh"}, Env: []string{"PATH=/nonexistent"}}, 0, "sh\n"},
 		{"Shell with a useless PATH", workspace.Command{Shell: "echo sh", Env: []string{"PATH=/nonexistent"}}, 0, "sh\n"},
 		{"a useless PATH", workspace.Command{Args: []string{"cat"}, Env: []string{"PATH=/nonexistent"}}, 127, ""},
 	} {
@@ -359,9 +359,16 @@ func cleanStart(t *checker) {
 			t.Errorf("%s%s", show(c), told(out))
 		}
 	}
+	// ls itself has the directory open; and a test may have been started with
+	// descriptors that every program started from it gets.
+	want := "0\n1\n2\n3\n"
+	if !t.caps.Confined {
+		mine, err := exec.CommandContext(t.ctx, "ls", "/proc/self/fd").Output()
+		t.must(err)
+		want = string(mine)
+	}
 	for _, c := range []workspace.Command{{Args: []string{"ls", "/proc/self/fd"}}, {Shell: "exec ls /proc/self/fd"}, {Shell: "exec ls /proc/self/fd", Stdin: strings.NewReader("x")}} {
-		// ls itself has the directory open.
-		if out := t.run(c); string(out.Stdout) != "0\n1\n2\n3\n" {
+		if out := t.run(c); string(out.Stdout) != want && string(out.Stdout) != "0\n1\n2\n3\n" {
 			t.Errorf("%s: descriptors %q, want 0, 1, 2 and that of ls", show(c), out.Stdout)
 		}
 	}

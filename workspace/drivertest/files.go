@@ -106,7 +106,7 @@ func fsTest(t *checker) {
 }
 
 func oneTree(t *checker) {
-	for i := range 20 {
+	for i := range 8 {
 		want := fmt.Sprintf("round %d\n", i)
 		t.write("f", want)
 		if got := t.ok("cat f"); got != want {

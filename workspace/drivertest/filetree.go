@@ -96,7 +96,8 @@ func remove(t *checker) {
 	}
 	t.wantFile("target/f", "kept\n")
 	// Deeper than a path can say, and wider than one read of a directory.
-	t.plant("mkdir deep && cd deep && i=0 && while [ $i -lt 300 ]; do mkdir 123456789abcdef && cd 123456789abcdef && i=$((i+1)); done")
+	t.plant(`n=$(printf '123456789abcdef/%.0s' 1 2 3 4 5 6 7 8 9 10); n=$n$n$n$n$n$n$n$n$n$n
+		mkdir -p one/$n two/$n three/$n && echo x > three/${n}f && mv three two/$n && mv two one/$n && mv one deep`)
 	t.plant("mkdir wide && cd wide && i=0 && while [ $i -lt 1500 ]; do : > file-with-a-long-name-$i && i=$((i+1)); done")
 	t.plant("mkdir ro && echo x > ro/f && chmod 500 ro")
 	for _, name := range []string{"deep", "wide"} {
@@ -308,7 +309,7 @@ func list(t *checker) {
 		t.Errorf("after a name that is not there the list begins with %v", page.Entries)
 	}
 	t.must(t.ws.Remove(t.ctx, t.path("f0"), workspace.RemoveOptions{}))
-	t.plant("echo xyz > f1; rm -f f2; mkdir f2; ln -s gone f3; mkfifo f4")
+	t.plant("echo xyz > f1; rm -f f2 f3 f4; mkdir f2; ln -s gone f3; mkfifo f4")
 	page, err = t.ws.ReadDir(t.ctx, t.dir, workspace.ListOptions{})
 	t.must(err)
 	kinds := map[string]fs.FileMode{}

@@ -118,7 +118,11 @@ func (t *checker) everyVerbOutside(p string) {
 	t.Helper()
 	t.write("mine", "mine")
 	for verb, call := range t.verbs(t.ctx, p, t.path("mine")) {
-		t.wantCode(fmt.Sprintf("%s %q", verb, p), call(), workspace.ErrOutside)
+		codes := []workspace.Code{workspace.ErrOutside}
+		if verb == "Symlink" && (strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/.")) {
+			codes = append(codes, workspace.ErrInvalidPath) // no link can have such a name
+		}
+		t.wantCode(fmt.Sprintf("%s %q", verb, p), call(), codes...)
 	}
 	t.wantFile("mine", "mine")
 	out, err := t.exec(workspace.Command{Args: []string{"pwd"}, Dir: p})

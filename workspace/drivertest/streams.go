@@ -320,11 +320,12 @@ func blockedWriter(t *checker) {
 		c := workspace.Command{
 			Shell: "echo head; echo head >&2; sleep " + mark + " & yes & yes >&2; wait", Timeout: shortTimeout, KillGrace: shortGrace,
 		}
-		set(&c, writerFunc(func(b []byte) (int, error) {
+		w := writerFunc(func(b []byte) (int, error) {
 			calls.Add(1)
 			<-release
 			return len(b), nil
-		}))
+		})
+		set(&c, &w)
 		began := time.Now()
 		out := t.run(c)
 		t.within("a blocked writer of "+what, began, shortTimeout+shortGrace+time.Second)

@@ -58,7 +58,8 @@ type Capabilities struct {
 	Usage bool
 }
 
-// Run runs the suite as subtests of t.
+// Run runs the suite as subtests of t. Neither t nor a test above it may be
+// parallel: a case sets a variable of this process's environment.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if h.New == nil {
@@ -125,6 +126,9 @@ const defaultLimit = 20 * time.Second
 type suite struct {
 	harness Harness
 	tb      testing.TB // of the whole run
+	// patience is what a case gets after its context has ended; what does
+	// not heed that is shown as it hangs.
+	patience time.Duration
 
 	once sync.Once
 	ws   *workspace.Workspace // shared by the cases that need none of their own
@@ -135,7 +139,7 @@ func newSuite(tb testing.TB, h Harness) *suite {
 	if h.Slack == 0 {
 		h.Slack = 500 * time.Millisecond
 	}
-	return &suite{harness: h, tb: tb}
+	return &suite{harness: h, tb: tb, patience: 5 * time.Second}
 }
 
 // shared returns the workspace that cases share, each in a directory of its
@@ -174,15 +178,13 @@ func (s *suite) check(tb testing.TB, ch chapter, c testCase) {
 		defer close(done)
 		run(newChecker(tb, s, ctx, ch.name+"-"+strings.ReplaceAll(c.name, " ", "-")))
 	}()
-	// The context ends first; what does not heed it is shown as it hangs.
-	const patience = 5 * time.Second
-	timer := time.NewTimer(limit + patience)
+	timer := time.NewTimer(limit + s.patience)
 	defer timer.Stop()
 	select {
 	case <-done:
 	case <-timer.C:
 		stacks := make([]byte, 1<<18)
-		tb.Errorf("it hangs, %v after its limit of %v:\n%s", patience, limit, stacks[:runtime.Stack(stacks, true)])
+		tb.Errorf("it hangs, %v after its limit of %v:\n%s", s.patience, limit, stacks[:runtime.Stack(stacks, true)])
 	}
 	if tb.Failed() {
 		tb.Logf("the rule: %s", rule)

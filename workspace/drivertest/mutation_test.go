@@ -1,0 +1,656 @@
+//go:build unix
+
+package drivertest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/wsctl/wsctl/host"
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// A suite is worth what it catches. Here the local driver is broken in one way
+// after another, and the cases that defend what was broken must fail. That
+// they pass over the driver as it is, package host's own run of the suite
+// shows.
+
+// verdict is the test that a case runs under: it takes note of a failure and
+// fails nothing.
+type verdict struct {
+	testing.TB
+	ctx context.Context //nolint:containedctx // what Context returns
+
+	mu       sync.Mutex
+	failed   bool
+	text     strings.Builder
+	cleanups []func()
+}
+
+func (v *verdict) Context() context.Context { return v.ctx }
+func (v *verdict) Helper()                  {}
+
+func (v *verdict) note(text string, failed bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.failed = v.failed || failed
+	fmt.Fprintln(&v.text, text)
+}
+
+func (v *verdict) Failed() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.failed
+}
+
+func (v *verdict) Log(a ...any)              { v.note(fmt.Sprintln(a...), false) }
+func (v *verdict) Logf(f string, a ...any)   { v.note(fmt.Sprintf(f, a...), false) }
+func (v *verdict) Error(a ...any)            { v.note(fmt.Sprintln(a...), true) }
+func (v *verdict) Errorf(f string, a ...any) { v.note(fmt.Sprintf(f, a...), true) }
+func (v *verdict) Fatal(a ...any)            { v.Error(a...); v.FailNow() }
+func (v *verdict) Fatalf(f string, a ...any) { v.Errorf(f, a...); v.FailNow() }
+func (v *verdict) Fail()                     { v.note("", true) }
+
+func (v *verdict) FailNow() {
+	v.Fail()
+	runtime.Goexit()
+}
+
+func (v *verdict) Cleanup(f func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.cleanups = append(v.cleanups, f)
+}
+
+// judge runs one case over a driver.
+func judge(t *testing.T, name string, h Harness) *verdict {
+	t.Helper()
+	for _, ch := range chapters() {
+		for _, c := range ch.cases {
+			if ch.name+"/"+c.name != name {
+				continue
+			}
+			v := &verdict{TB: t}
+			var cancel context.CancelFunc
+			v.ctx, cancel = context.WithCancel(t.Context())
+			s := newSuite(v, h)
+			c.limit, s.patience = 4*time.Second, time.Second
+			s.check(v, ch, c)
+			cancel()
+			for _, f := range slices.Backward(v.cleanups) {
+				f()
+			}
+			return v
+		}
+	}
+	t.Fatalf("there is no case %q", name)
+	return nil
+}
+
+// broken is the local driver with parts replaced.
+type broken struct {
+	*host.Driver
+	dir   string
+	run   func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error)
+	start func(r workspace.Running) workspace.Running
+	files func(f workspace.Files, dir string) workspace.Files
+	close func(d *host.Driver) error
+}
+
+func (b *broken) Run(ctx context.Context, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+	if b.run == nil {
+		return b.Driver.Run(ctx, c, s)
+	}
+	return b.run(ctx, b.Driver, c, s)
+}
+
+func (b *broken) Start(ctx context.Context, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
+	r, err := b.Driver.Start(ctx, c, s)
+	if err != nil || b.start == nil {
+		return r, err
+	}
+	return b.start(r), nil
+}
+
+func (b *broken) Files() workspace.Files {
+	if b.files == nil {
+		return b.Driver.Files()
+	}
+	return b.files(b.Driver.Files(), b.dir)
+}
+
+func (b *broken) Close() error {
+	if b.close == nil {
+		return b.Driver.Close()
+	}
+	return b.close(b.Driver)
+}
+
+// harness gives workspaces over the local driver, broken as b says.
+func (b broken) harness(real *testing.T, caps Capabilities, wrap func(workspace.Driver) workspace.Driver) Harness {
+	return Harness{Capabilities: caps, New: func(t testing.TB, o workspace.Options) (*workspace.Workspace, string) {
+		dir := real.TempDir()
+		d, err := host.New(dir, host.Options{Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mine := b
+		mine.Driver, mine.dir = d, dir
+		var driver workspace.Driver = &mine
+		if wrap != nil {
+			driver = wrap(driver)
+		}
+		ws, err := workspace.New(driver, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ws, dir
+	}}
+}
+
+// sound is what the local driver can do with process groups alone.
+var sound = Capabilities{Start: true, Signals: true, Usage: true}
+
+type runFunc = func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error)
+
+// command breaks what a command is before it runs.
+func command(change func(*workspace.Command)) runFunc {
+	return func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+		change(&c)
+		return d.Run(ctx, c, s)
+	}
+}
+
+// streamed breaks a command's streams.
+func streamed(change func(*workspace.Streams)) runFunc {
+	return func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+		change(&s)
+		return d.Run(ctx, c, s)
+	}
+}
+
+// told breaks what is said of a command that has ended.
+func toldAs(change func(*workspace.Exit)) runFunc {
+	return func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+		exit, err := d.Run(ctx, c, s)
+		change(&exit)
+		return exit, err
+	}
+}
+
+// through passes what is written on, changed.
+func through(w io.Writer, change func([]byte) []byte) io.Writer {
+	return writerFunc(func(b []byte) (int, error) {
+		if _, err := w.Write(change(b)); err != nil {
+			return 0, err
+		}
+		return len(b), nil
+	})
+}
+
+func TestBrokenDriversAreCaught(t *testing.T) {
+	c := catcher{t: t}
+	var once sync.Once
+	for name, m := range map[string]struct {
+		broken broken
+		cases  []string
+	}{
+		"stderr is dropped": {
+			broken{run: streamed(func(s *workspace.Streams) { s.Stderr = io.Discard })},
+			[]string{"streams/apart", "streams/any bytes", "exec/not found"},
+		},
+		"stderr comes on stdout": {
+			broken{run: streamed(func(s *workspace.Streams) { s.Stderr = s.Stdout })}, []string{"streams/apart"},
+		},
+		"output becomes valid UTF-8": {
+			broken{run: streamed(func(s *workspace.Streams) {
+				s.Stdout = through(s.Stdout, func(b []byte) []byte { return bytes.ToValidUTF8(b, []byte("\ufffd")) })
+			})}, []string{"streams/any bytes"},
+		},
+		"carriage returns are dropped": {
+			broken{run: streamed(func(s *workspace.Streams) {
+				s.Stdout = through(s.Stdout, func(b []byte) []byte { return bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n")) })
+			})}, []string{"streams/any bytes"},
+		},
+		"a newline is added": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				exit, err := d.Run(ctx, c, s)
+				io.WriteString(s.Stdout, "\n")
+				return exit, err
+			}}, []string{"streams/any bytes", "streams/apart"},
+		},
+		"output waits for the end": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				var held bytes.Buffer
+				to := s.Stdout
+				s.Stdout = &held
+				exit, err := d.Run(ctx, c, s)
+				to.Write(held.Bytes())
+				return exit, err
+			}}, []string{"streams/live"},
+		},
+		"a timeout drops the output": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				var held bytes.Buffer
+				to := s.Stdout
+				s.Stdout = &held
+				exit, err := d.Run(ctx, c, s)
+				if !exit.Stopped {
+					to.Write(held.Bytes())
+				}
+				return exit, err
+			}}, []string{"exec/timeout keeps output", "exec/abort"},
+		},
+		"stdin is dropped": {
+			broken{run: streamed(func(s *workspace.Streams) { s.Stdin = nil })}, []string{"streams/stdin", "exec/many at once"},
+		},
+		"a command without stdin waits for it": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				if s.Stdin == nil {
+					r, w := io.Pipe()
+					defer w.Close()
+					s.Stdin = r
+				}
+				return d.Run(ctx, c, s)
+			}}, []string{"streams/stdin"},
+		},
+		"statuses become 1": {
+			broken{run: toldAs(func(e *workspace.Exit) { e.Code = min(e.Code, 1) })}, []string{"exec/exit codes", "exec/not found", "exec/signals"},
+		},
+		"signals are not told": {
+			broken{run: toldAs(func(e *workspace.Exit) { e.Signal = 0 })}, []string{"exec/signals"},
+		},
+		"a stop is not told": {
+			broken{run: toldAs(func(e *workspace.Exit) { e.Stopped = false })}, []string{"exec/timeout", "exec/abort", "exec/caller's deadline", "lifecycle/close ends a command"},
+		},
+		"every 124 is a stop": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				exit, err := d.Run(ctx, c, s)
+				if exit.Code == 124 {
+					return workspace.Exit{}, context.DeadlineExceeded
+				}
+				return exit, err
+			}}, []string{"exec/timeout", "exec/exit codes"},
+		},
+		"timeouts and aborts are ignored": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				return d.Run(context.WithoutCancel(ctx), c, s)
+			}}, []string{"exec/timeout"},
+		},
+		"only the caller is let go": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				done := make(chan workspace.Exit, 1)
+				go func() {
+					exit, _ := d.Run(context.WithoutCancel(ctx), c, s)
+					done <- exit
+				}()
+				select {
+				case exit := <-done:
+					return exit, nil
+				case <-ctx.Done():
+					return workspace.Exit{Code: 137, Stopped: true}, nil
+				}
+			}}, []string{"exec/timeout stops it", "exec/cancel storm", "background/timeout of wait"},
+		},
+		"no grace is given": {
+			broken{run: command(func(c *workspace.Command) { c.KillGrace = 0 })}, []string{"exec/grace"},
+		},
+		"too much grace is given": {
+			broken{run: command(func(c *workspace.Command) { c.KillGrace = 3 * time.Second })}, []string{"exec/timeout of a TERM-ignorer"},
+		},
+		"what is left lives on": {
+			broken{run: command(func(c *workspace.Command) { c.Background = workspace.BackgroundKeep })}, []string{"background/returns at exit", "background/kill ends the group"},
+		},
+		"what is kept is ended": {
+			broken{run: command(func(c *workspace.Command) { c.Background = workspace.BackgroundKill })}, []string{"background/keep lets it run", "background/keep does not block", "background/kept server"},
+		},
+		"the end of the pipes is waited for": {
+			broken{run: func(ctx context.Context, d *host.Driver, c workspace.Command, s workspace.Streams) (workspace.Exit, error) {
+				exit, err := d.Run(ctx, c, s)
+				if strings.Contains(c.Shell, "& echo done") {
+					once.Do(func() { time.Sleep(2 * time.Second) })
+				}
+				return exit, err
+			}}, []string{"background/returns at exit"},
+		},
+		"Dir is ignored": {
+			broken{run: command(func(c *workspace.Command) { c.Dir = "." })}, []string{"exec/dir", "exec/lookup"},
+		},
+		"Env is dropped": {
+			broken{run: command(func(c *workspace.Command) { c.Env = nil })}, []string{"exec/env layers"},
+		},
+		"arguments are joined": {
+			broken{run: command(func(c *workspace.Command) {
+				if len(c.Args) > 0 {
+					c.Shell, c.Args = strings.Join(c.Args, " "), nil
+				}
+			})}, []string{"exec/argv"},
+		},
+		"a shell text gets a tail": {
+			broken{run: command(func(c *workspace.Command) {
+				if c.Shell != "" {
+					c.Shell += "; true"
+				}
+			})}, []string{"exec/shell texts"},
+		},
+		"a shell text is checked first": {
+			broken{run: command(func(c *workspace.Command) {
+				if strings.Count(c.Shell, "'")%2 != 0 {
+					c.Shell = "echo 'unbalanced quotes' >&2; exit 2"
+				}
+			})}, []string{"exec/shell texts"},
+		},
+		"signals are not passed on": {
+			broken{run: command(func(c *workspace.Command) { c.Signals = nil })}, []string{"exec/passed signals"},
+		},
+		"Close ends nothing": {
+			broken{close: func(d *host.Driver) error {
+				time.AfterFunc(time.Second, func() { d.Close() })
+				return nil
+			}}, []string{"background/close ends kept"},
+		},
+		"Wait loses the bit of a signal": {
+			broken{start: func(r workspace.Running) workspace.Running { return &forgetful{Running: r} }}, []string{"processes/exit status"},
+		},
+		"Signal does nothing": {
+			broken{start: func(r workspace.Running) workspace.Running { return deaf{r} }}, []string{"processes/signal"},
+		},
+		"Stop asks and never kills": {
+			broken{start: func(r workspace.Running) workspace.Running { return polite{r} }}, []string{"processes/close"},
+		},
+	} {
+		c.catch(name, m.broken.harness(t, sound, nil), m.cases)
+	}
+	c.wait()
+}
+
+// catcher judges broken drivers, several at once: most of what they do is wait.
+type catcher struct {
+	t    *testing.T
+	wg   sync.WaitGroup
+	once sync.Once
+	room chan struct{}
+}
+
+const atOnce = 8
+
+// catch fails the test unless every case fails over the driver.
+func (c *catcher) catch(broken string, h Harness, cases []string) {
+	c.once.Do(func() { c.room = make(chan struct{}, atOnce) })
+	c.wg.Go(func() {
+		c.room <- struct{}{}
+		defer func() { <-c.room }()
+		for _, name := range cases {
+			v := judge(c.t, name, h)
+			if !v.failed {
+				c.t.Errorf("%s: %s does not notice", broken, name)
+			}
+			if !strings.Contains(v.text.String(), "the rule: ") {
+				c.t.Errorf("%s: %s does not show its rule: %s", broken, name, v.text.String())
+			}
+		}
+	})
+}
+
+func (c *catcher) wait() { c.wg.Wait() }
+
+// forgetful gives a process's status without its higher bits.
+type forgetful struct{ workspace.Running }
+
+func (f *forgetful) Wait() (workspace.Exit, error) {
+	exit, err := f.Running.Wait()
+	exit.Code &= 0x7f
+	return exit, err
+}
+
+type deaf struct{ workspace.Running }
+
+func (deaf) Signal(syscall.Signal) error { return nil }
+
+// polite waits for a process to leave, for ten seconds at most, so that the
+// test comes to an end.
+type polite struct{ workspace.Running }
+
+func (p polite) Stop(time.Duration) error {
+	if err := p.Running.Signal(syscall.SIGTERM); err != nil {
+		return nil
+	}
+	return p.Running.Stop(5 * time.Second)
+}
+
+// files is a tree whose verbs are replaced one by one.
+type files struct {
+	workspace.Files
+	dir   string
+	write func(name string, data []byte, o *workspace.WriteOptions) (done bool)
+	list  func(l *workspace.List)
+	name  func(name string) string
+	fail  func(error) error
+	info  func(fs.FileInfo) fs.FileInfo
+	opens func(file string) (workspace.File, error)
+}
+
+func (f *files) say(name string) string {
+	if f.name == nil {
+		return name
+	}
+	return f.name(name)
+}
+
+func (f *files) err(err error) error {
+	if err == nil || f.fail == nil {
+		return err
+	}
+	return f.fail(err)
+}
+
+func (f *files) Open(ctx context.Context, name string) (workspace.File, error) {
+	if f.opens != nil {
+		return f.opens(filepath.Join(f.dir, name))
+	}
+	file, err := f.Files.Open(ctx, f.say(name))
+	return file, f.err(err)
+}
+
+func (f *files) Stat(ctx context.Context, name string) (fs.FileInfo, error) {
+	fi, err := f.Files.Stat(ctx, f.say(name))
+	if err == nil && f.info != nil {
+		fi = f.info(fi)
+	}
+	return fi, f.err(err)
+}
+
+func (f *files) ReadDir(ctx context.Context, name string, o workspace.ListOptions) (workspace.List, error) {
+	l, err := f.Files.ReadDir(ctx, f.say(name), o)
+	if err == nil && f.list != nil {
+		f.list(&l)
+	}
+	return l, f.err(err)
+}
+
+func (f *files) Write(ctx context.Context, name string, r io.Reader, o workspace.WriteOptions) (fs.FileInfo, error) {
+	if f.write != nil {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return nil, err
+		}
+		if f.write(filepath.Join(f.dir, name), data, &o) {
+			return f.Files.Stat(ctx, name)
+		}
+		r = bytes.NewReader(data)
+	}
+	fi, err := f.Files.Write(ctx, f.say(name), r, o)
+	return fi, f.err(err)
+}
+
+// careless edits without a lock.
+type careless struct{ workspace.Files }
+
+func (c careless) Edit(ctx context.Context, name string, _ workspace.EditOptions, change func([]byte) ([]byte, error)) (fs.FileInfo, error) {
+	f, err := c.Open(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	old, err := io.ReadAll(f)
+	if err != nil {
+		return nil, err
+	}
+	data, err := change(old)
+	if err != nil {
+		return nil, err
+	}
+	return c.Write(ctx, name, bytes.NewReader(data), workspace.WriteOptions{})
+}
+
+// ruthless removes whatever it is told to.
+type ruthless struct{ workspace.Files }
+
+func (r ruthless) Remove(ctx context.Context, name string, o workspace.RemoveOptions) error {
+	o.Recursive = true
+	return r.Files.Remove(ctx, name, o)
+}
+
+// following removes what a link leads to.
+type following struct {
+	workspace.Files
+	dir string
+}
+
+func (f following) Remove(ctx context.Context, name string, o workspace.RemoveOptions) error {
+	if to, err := filepath.EvalSymlinks(filepath.Join(f.dir, name)); err == nil {
+		if rel, err := filepath.Rel(f.dir, to); err == nil {
+			name = rel
+		}
+	}
+	return f.Files.Remove(ctx, name, o)
+}
+
+func TestBrokenFilesAreCaught(t *testing.T) {
+	c := catcher{t: t}
+	options := func(change func(*workspace.WriteOptions)) files {
+		return files{write: func(_ string, _ []byte, o *workspace.WriteOptions) bool { change(o); return false }}
+	}
+	for name, m := range map[string]struct {
+		files files
+		wrap  func(f workspace.Files, dir string) workspace.Files
+		cases []string
+	}{
+		"writes in place": {
+			files: files{write: func(file string, data []byte, o *workspace.WriteOptions) bool {
+				return !o.Append && !o.Exclusive && o.IfVersion == "" && os.WriteFile(file, data, 0o644) == nil
+			}},
+			cases: []string{"files/atomic", "files/hard link", "paths/dangling"},
+		},
+		"new files get mode 0600": {
+			files: files{write: func(file string, data []byte, o *workspace.WriteOptions) bool {
+				os.Remove(file)
+				return os.WriteFile(file, data, 0o600) == nil
+			}},
+			cases: []string{"files/mode", "files/write through link"},
+		},
+		"every write is forced":     {files: options(func(o *workspace.WriteOptions) { o.Force = true }), cases: []string{"files/read-only"}},
+		"Exclusive is ignored":      {files: options(func(o *workspace.WriteOptions) { o.Exclusive = false }), cases: []string{"files/exclusive"}},
+		"IfVersion is ignored":      {files: options(func(o *workspace.WriteOptions) { o.IfVersion = "" }), cases: []string{"files/if version"}},
+		"Append replaces":           {files: options(func(o *workspace.WriteOptions) { o.Append = false }), cases: []string{"files/append"}},
+		"edits do not wait":         {wrap: func(f workspace.Files, _ string) workspace.Files { return careless{f} }, cases: []string{"files/edit conflict", "files/read-only", "files/edit"}},
+		"Remove is recursive":       {wrap: func(f workspace.Files, _ string) workspace.Files { return ruthless{f} }, cases: []string{"files/remove"}},
+		"Remove follows links":      {wrap: func(f workspace.Files, dir string) workspace.Files { return following{f, dir} }, cases: []string{"files/remove"}},
+		"lists are not sorted":      {files: files{list: func(l *workspace.List) { slices.Reverse(l.Entries) }}, cases: []string{"files/list", "files/fstest"}},
+		"lists lose dot files":      {files: files{list: dropDots}, cases: []string{"files/list"}},
+		"paths are cleaned as text": {files: files{name: path.Clean}, cases: []string{"paths/dots after link", "paths/spellings"}},
+		"paths are unescaped": {
+			files: files{name: func(name string) string {
+				if plain, err := url.PathUnescape(name); err == nil {
+					return plain
+				}
+				return name
+			}}, cases: []string{"paths/plain names"},
+		},
+		"all errors are IO": {
+			files: files{fail: func(err error) error { return workspace.Errorf(workspace.ErrIO, "", "", "%v", err) }},
+			cases: []string{"errors/codes", "paths/outside by name", "paths/invalid", "files/directory is no file"},
+		},
+		"errors name the driver's path": {
+			files: files{fail: func(err error) error { return workspace.Errorf(workspace.CodeOf(err), "", "/host/path", "%w", err) }},
+			cases: []string{"errors/path and verb"},
+		},
+		"opens whatever is there": {
+			files: files{opens: func(file string) (workspace.File, error) { return os.OpenFile(file, os.O_RDONLY|syscall.O_NONBLOCK, 0) }},
+			cases: []string{"files/irregular", "paths/links outside", "paths/links of commands", "paths/swapped directory"},
+		},
+		"all files have one version": {
+			files: files{info: func(fi fs.FileInfo) fs.FileInfo { return oneVersion{fi} }}, cases: []string{"files/version", "files/if version"},
+		},
+	} {
+		b := broken{files: func(f workspace.Files, dir string) workspace.Files {
+			if m.wrap != nil {
+				return m.wrap(f, dir)
+			}
+			mine := m.files
+			mine.Files, mine.dir = f, dir
+			return &mine
+		}}
+		c.catch(name, b.harness(t, sound, nil), m.cases)
+	}
+	c.wait()
+}
+
+type oneVersion struct{ fs.FileInfo }
+
+func (o oneVersion) Sys() any {
+	st := *o.FileInfo.Sys().(*workspace.FileStat)
+	st.Version = "1"
+	return &st
+}
+
+func dropDots(l *workspace.List) {
+	l.Entries = slices.DeleteFunc(l.Entries, func(e fs.DirEntry) bool { return e.Name()[0] == '.' })
+}
+
+// What a harness says of its driver is checked both ways.
+func TestFalseClaimsAreCaught(t *testing.T) {
+	with := func(change func(*Capabilities)) Capabilities {
+		caps := sound
+		change(&caps)
+		return caps
+	}
+	c := catcher{t: t}
+	noStart := func(d workspace.Driver) workspace.Driver { return struct{ workspace.Driver }{d} }
+	for name, m := range map[string]struct {
+		caps  Capabilities
+		wrap  func(workspace.Driver) workspace.Driver
+		cases []string
+	}{
+		"ends escapees, and does not": {with(func(c *Capabilities) { c.EndsEscapees = true }), nil, []string{"background/kill ends escapees"}},
+		"starts, and does not":        {sound, noStart, []string{"processes/dialogue", "errors/unsupported"}},
+		"does not start, and does":    {with(func(c *Capabilities) { c.Start = false }), nil, []string{"processes/dialogue"}},
+		"has a terminal, and has not": {with(func(c *Capabilities) { c.Terminal = true }), nil, []string{"processes/terminal"}},
+		"has no usage, and has":       {with(func(c *Capabilities) { c.Usage = false }), nil, []string{"exec/usage"}},
+		"no signals, and has":         {with(func(c *Capabilities) { c.Signals = false }), nil, []string{"exec/signals"}},
+		"masked, and is not":          {with(func(c *Capabilities) { c.Masked = true }), nil, []string{"files/state and commands"}},
+	} {
+		c.catch(name, broken{}.harness(t, m.caps, m.wrap), m.cases)
+	}
+	c.wait()
+	caps := with(func(c *Capabilities) { c.Start = false })
+	for _, name := range []string{"processes/dialogue", "processes/terminal", "errors/unsupported", "streams/apart", "files/edit"} {
+		if v := judge(t, name, broken{}.harness(t, caps, noStart)); v.failed {
+			t.Errorf("%s, over a driver that does not start and says so: %s", name, v.text.String())
+		}
+	}
+}
