@@ -114,7 +114,7 @@ func (r *Root) moveTo(src, dst *place) error {
 	r.hooks.at("rename")
 	err, noFlags := r.renameAt(src.dir, src.base, dst.dir, dst.base, unix.RENAME_NOREPLACE)
 	if noFlags && err != nil {
-		err = r.moveWithoutFlags(src, dst, err)
+		err = r.moveWithoutFlags(src, dst)
 	}
 	if err != nil {
 		return err
@@ -126,12 +126,10 @@ func (r *Root) moveTo(src, dst *place) error {
 // moveWithoutFlags is moveTo where renameat2 has no flags. A file takes its
 // new name as a hard link, which replaces nothing; a directory can only be
 // moved by a rename that would replace an empty one, and is not.
-func (r *Root) moveWithoutFlags(src, dst *place, cause error) error {
+func (r *Root) moveWithoutFlags(src, dst *place) error {
 	if isType(&src.st, unix.S_IFDIR) {
-		if cause == unix.EINVAL {
-			// Most likely the move is one below itself, which every
-			// kernel answers so.
-			return refuse(workspace.ErrInvalidArgument, "the directory cannot be moved below itself")
+		if below, err := r.isBelow(dst.dir, identityOf(&src.st)); err != nil || below {
+			return belowItself(err)
 		}
 		return refuse(workspace.ErrUnsupported, "this file system cannot move a directory without the risk of replacing another one; copy it")
 	}
@@ -139,6 +137,49 @@ func (r *Root) moveWithoutFlags(src, dst *place, cause error) error {
 		return err
 	}
 	return unix.Unlinkat(src.dir, src.base, 0)
+}
+
+// isBelow reports whether the held directory dir is the directory id or lies
+// below it. It tells EINVAL for a move below itself from EINVAL for flags that
+// the file system does not have.
+func (r *Root) isBelow(dir int, id identity) (bool, error) {
+	at := dir
+	defer func() {
+		if at != dir {
+			closeFD(at)
+		}
+	}()
+	for {
+		var st unix.Stat_t
+		if err := unix.Fstat(at, &st); err != nil {
+			return false, err
+		}
+		here := identityOf(&st)
+		if here == id {
+			return true, nil
+		}
+		up, err := openAt(at, "..", unix.O_PATH|unix.O_DIRECTORY, 0)
+		if err != nil {
+			return false, err
+		}
+		if at != dir {
+			closeFD(at)
+		}
+		at = up
+		if err := unix.Fstat(at, &st); err != nil {
+			return false, err
+		}
+		if here == r.id || here == identityOf(&st) {
+			return false, nil
+		}
+	}
+}
+
+func belowItself(err error) error {
+	if err != nil {
+		return err
+	}
+	return refuse(workspace.ErrInvalidArgument, "a directory cannot be moved below itself, nor replace one that it lies in")
 }
 
 // verifyRenamed undoes a rename that took another entry than the one meant.
@@ -164,9 +205,7 @@ func (r *Root) moveOver(ctx context.Context, src, dst *place) error {
 	r.hooks.at("exchange")
 	err, noFlags := r.renameAt(src.dir, src.base, dst.dir, dst.base, unix.RENAME_EXCHANGE)
 	switch {
-	case err == unix.EINVAL && isType(&src.st, unix.S_IFDIR):
-		return refuse(workspace.ErrInvalidArgument, "one directory lies in the other; neither can replace the other")
-	case noFlags:
+	case noFlags && err != nil:
 		return r.renamePlain(src, dst)
 	case err == unix.ENOENT:
 		return errConflict()
@@ -190,9 +229,17 @@ func (r *Root) moveOver(ctx context.Context, src, dst *place) error {
 	return r.removeReplaced(ctx, replaced)
 }
 
-// renamePlain is rename(2) as POSIX has it: what has the new name at that
-// moment is replaced.
+// renamePlain is rename(2) as POSIX has it, where there are no flags: what has
+// the new name at that moment is replaced, a directory only when it is empty.
 func (r *Root) renamePlain(src, dst *place) error {
+	for _, pair := range [][2]*place{{src, dst}, {dst, src}} {
+		if !isType(&pair[0].st, unix.S_IFDIR) {
+			continue
+		}
+		if below, err := r.isBelow(pair[1].dir, identityOf(&pair[0].st)); err != nil || below {
+			return belowItself(err)
+		}
+	}
 	err, _ := r.renameAt(src.dir, src.base, dst.dir, dst.base, 0)
 	return err
 }
