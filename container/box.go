@@ -6,12 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/filters"
 
 	"github.com/wsctl/wsctl/keeper"
 	"github.com/wsctl/wsctl/workspace"
@@ -81,7 +83,7 @@ func (b *box) end(ctx context.Context) error {
 		b.pool.close()
 	}
 	_ = b.attached.Close()
-	err := b.engine.remove(ctx, b.id)
+	err := b.engine.remove(ctx, "id", b.id)
 	<-b.gone
 	return err
 }
@@ -95,32 +97,42 @@ func (b *box) detach() {
 	<-b.gone
 }
 
-// remove ends and removes a container, by id or name, and returns when it is
-// gone. One that is gone already is a success. ctx is not the caller's: it is
-// bounded here.
-func (e *Engine) remove(ctx context.Context, id string) error {
+// remove ends and removes the container whose key, "id" or "name", is ref, and
+// returns when it is gone. One that is gone already is a success. The end of ctx
+// has no hold on it; it is bounded here.
+func (e *Engine) remove(ctx context.Context, key, ref string) error {
 	const op = "remove"
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
 	for {
-		err := e.cli.ContainerRemove(ctx, id, container.RemoveOptions{Force: true, RemoveVolumes: true})
-		if errdefs.IsNotFound(err) {
-			return nil
-		}
-		if unreachable(err) {
+		// A conflict means that the engine, after the end of PID 1, or
+		// somebody else is at it. What counts is what is there.
+		err := e.cli.ContainerRemove(ctx, ref, container.RemoveOptions{Force: true, RemoveVolumes: true})
+		if err != nil && unreachable(err) {
 			return engineError(ctx, op, err)
 		}
-		// Success is looked at like any other answer; a conflict means that
-		// the engine, after the end of PID 1, or somebody else is at it.
-		if _, looked := e.cli.ContainerInspect(ctx, id); errdefs.IsNotFound(looked) {
+		there, lookErr := e.listed(ctx, key, ref)
+		if lookErr == nil && !there {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return workspace.Errorf(workspace.ErrIO, op, "", "the container %s is still there after %v: %v; look at the engine's log, and remove it with wsctl reap", id, removeTimeout, err)
+			return workspace.Errorf(workspace.ErrIO, op, "", "the container %s is still there after %v: %w; look at the engine's log, and remove it with wsctl reap", ref, removeTimeout, errors.Join(err, lookErr))
 		case <-time.After(removePoll):
 		}
 	}
+}
+
+// listed tells whether the engine lists the container, in whatever state. For a
+// moment a removal is over for those who ask for the container and not for those
+// who list.
+func (e *Engine) listed(ctx context.Context, key, ref string) (bool, error) {
+	list, err := e.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg(key, ref))})
+	if err != nil {
+		return false, err
+	}
+	// The filters also find what begins with ref.
+	return slices.ContainsFunc(list, func(c container.Summary) bool { return c.ID == ref || slices.Contains(c.Names, "/"+ref) }), nil
 }
 
 // alive tells, cheaply, whether commands can run: "" for yes, else why the

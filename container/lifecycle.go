@@ -113,7 +113,7 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 	b := &box{engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset, expected: p.expected, state: p.state}
 	back.add(func(ctx context.Context) {
 		// By name: a create that the engine answered too late has one, too.
-		if err := d.engine.remove(ctx, b.name); err != nil {
+		if err := d.engine.remove(ctx, "name", b.name); err != nil {
 			d.log.Warn("container not removed", "container", b.name, "error", err)
 		}
 	})
