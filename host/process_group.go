@@ -191,7 +191,12 @@ func (g *group) Signal(sig syscall.Signal) error {
 	if g.exited {
 		return os.ErrProcessDone
 	}
-	return syscall.Kill(-g.pid, sig)
+	err := syscall.Kill(-g.pid, sig)
+	if err == syscall.ESRCH {
+		// The command has exited right now, and nothing is left of its group.
+		return os.ErrProcessDone
+	}
+	return err
 }
 
 // Resize implements workspace.Running.
