@@ -70,13 +70,6 @@ func (r *Root) openStateDir(name string) (int, error) {
 	return fd, err
 }
 
-// aside is an entry that was moved into a directory of ours.
-type aside struct {
-	dir  int // O_PATH; belongs to the caller of moveAside
-	name string
-	fd   int // of the entry, O_PATH; belongs to its place
-}
-
 // moveAside moves the entry of p into dir under name, in one step that
 // replaces nothing, and checks that it is the entry p holds. When it is not,
 // because the name was given to another one meanwhile, it is put back.

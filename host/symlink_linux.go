@@ -34,14 +34,16 @@ func (r *Root) symlink(target, link string) error {
 		return refuse(workspace.ErrInvalidPath, "the path names a directory; leave the slash at its end out")
 	}
 	base := s.parts[len(s.parts)-1]
-	parent := s.parts[:len(s.parts)-1]
-	wk := &walker{r: r, w: want{change: true}, cur: r.fd, id: r.id, own: len(parent), directory: true}
+	wk := &walker{r: r, w: want{change: true}, cur: r.fd, id: r.id, own: len(s.parts), directory: true}
 	defer func() { r.drop(wk.cur) }()
-	wk.push(parent)
+	wk.push(s.parts)
 	if err := wk.runDir(); err != nil {
 		return err
 	}
 	if base == ".." {
+		if err := wk.up(); err != nil {
+			return err
+		}
 		return unix.EEXIST
 	}
 	if err := wk.checkState(base); err != nil {
@@ -56,12 +58,9 @@ func (r *Root) symlink(target, link string) error {
 	return r.giveLink(wk.cur, base)
 }
 
-// runDir walks all parts, each of which must be a directory, and leaves cur at
-// the last one.
+// runDir walks all parts but the last, and leaves cur at the directory that
+// the last one is in.
 func (wk *walker) runDir() error {
-	// A part of its own at the end makes every other one a part on the way.
-	wk.pending = slices.Insert(wk.pending, 0, "..")
-	wk.own++
 	for len(wk.pending) > 1 {
 		if _, err := wk.step(); err != nil {
 			return err
