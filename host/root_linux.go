@@ -21,7 +21,11 @@ import (
 // What a process of the same user on this machine could still do: rename an
 // entry of a held directory right before it is removed, moved or replaced. The
 // operation then touches another entry inside the root; moves notice it and
-// put it back.
+// put it back. One that renames the state itself can read what is below it by
+// a name without links or "..": only Check and StateIdentity tell.
+//
+// Removing, renaming and making directories is not flushed to the disk; writing
+// is.
 type Root struct {
 	name, real string
 	guests     [][]string // absolute spellings of the root, in parts

@@ -138,8 +138,7 @@ func TestRootMountsUsed(t *testing.T) {
 func TestRootMountAppears(t *testing.T) {
 	inMounts(t, func(t *testing.T, dir string) {
 		for _, openat2 := range []error{nil, unix.ENOSYS} {
-			var a *area
-			a = &area{t: t, in: filepath.Join(dir, "root")}
+			a := &area{t: t, in: filepath.Join(dir, "root")}
 			a.grow("p/q/", "out/secret = S")
 			var err error
 			a.r, err = host.OpenRootWith(a.in, host.RootOptions{LeftoverAge: -1}, host.TestHooks{Openat2: openat2, Step: func(s string) {

@@ -223,3 +223,13 @@ func soak(t testing.TB) time.Duration {
 func mkfifo(t testing.TB, path string) { t.Helper(); check(t, unix.Mkfifo(path, 0o666)) }
 
 func isStandard(err, std error) bool { return errors.Is(err, std) }
+
+// tempNameOf makes a name for a temporary file, which must be known as one.
+func tempNameOf(t testing.TB) string {
+	t.Helper()
+	name := host.TempName()
+	if !host.IsTemp(name) || host.IsTemp(name[:len(name)-1]+"x") || host.IsTemp("x"+name) {
+		t.Errorf("%s is not told from others", name)
+	}
+	return name
+}
