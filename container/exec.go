@@ -3,7 +3,6 @@ package container
 import (
 	"context"
 	"errors"
-	"path"
 	"syscall"
 	"time"
 
@@ -102,12 +101,16 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 	}
 	streams := keeper.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr}
 	w := &warm{d: d, b: b, oom: b.oomKills.Load(), done: make(chan struct{})}
+	// An abort in the very moment of a start is left to Stop, which costs the
+	// command alone; giving up the start would cost the keeper too.
+	start, cancel := withMargin(ctx, startMargin)
+	defer cancel()
 	for {
 		srv, err := b.pool.get(ctx)
 		if err != nil {
 			return nil, b.lost(ctx, err)
 		}
-		w.cmd, err = srv.client.Start(ctx, req, streams)
+		w.cmd, err = srv.client.Start(start, req, streams)
 		if err == nil {
 			w.srv = srv
 			break
@@ -120,6 +123,24 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 	}
 	go w.wait()
 	return w, nil
+}
+
+// startMargin is how long a start may go on after its context has ended.
+const startMargin = 250 * time.Millisecond
+
+// withMargin returns a context that ends margin later than ctx.
+func withMargin(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
+	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		t := time.NewTimer(margin)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel()
+		case <-later.Done():
+		}
+	})
+	return later, func() { stop(); cancel() }
 }
 
 // startError classifies why nothing was run.
@@ -234,7 +255,3 @@ func (b *box) countOOM(ctx context.Context) int64 {
 	b.oomKills.Store(n)
 	return n
 }
-
-// guestPath is path.Join for a path below the guest's root that is known to hold
-// no "..".
-func guestPath(elem ...string) string { return path.Join(append([]string{guestRoot}, elem...)...) }

@@ -162,8 +162,7 @@ func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, e
 	case <-r.started:
 	case <-r.done:
 	case <-ctx.Done():
-		r.finish(Status{}, ctx.Err())
-		_ = c.Close()
+		c.giveUp(r, ctx.Err())
 		return nil, ctx.Err()
 	}
 	if err := r.failed(); err != nil {
@@ -176,12 +175,18 @@ func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, e
 // fault gives the keeper up: it said what it never says.
 func (c *Client) fault(r *Running, why string) error {
 	err := errors.New("keeper: " + why)
+	c.giveUp(r, err)
+	return err
+}
+
+// giveUp ends r with err and takes no other command. The order matters: a keeper
+// whose command is over and that has not retired is free.
+func (c *Client) giveUp(r *Running, err error) {
 	c.mu.Lock()
 	c.retired = true
 	c.mu.Unlock()
 	r.finish(Status{}, err)
 	_ = c.Close()
-	return err
 }
 
 // lostError is ErrLost with what is known: the transport's error and the text

@@ -307,3 +307,29 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A start that is cancelled gives the keeper up: the next command must not get
+// what is left of it.
+func TestCancelledStartGivesTheKeeperUp(t *testing.T) {
+	l := serve(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for {
+		_, err := l.Start(ctx, shell("exec sleep 7781"), keeper.Streams{})
+		if errors.Is(err, context.Canceled) {
+			break
+		}
+		// It ran before the context was looked at.
+		if !errors.Is(err, keeper.ErrBusy) {
+			check(t, err)
+		}
+	}
+	if l.Free() {
+		t.Fatal("the keeper takes another command")
+	}
+	select {
+	case <-l.Gone():
+	case <-time.After(5 * time.Second):
+		t.Fatal("the keeper goes on")
+	}
+}

@@ -1,0 +1,54 @@
+//go:build unix
+
+package container_test
+
+import (
+	"testing"
+
+	"github.com/wsctl/wsctl/container"
+	"github.com/wsctl/wsctl/workspace"
+	"github.com/wsctl/wsctl/workspace/drivertest"
+)
+
+// TestConformance holds both ways of running a command to the contract.
+func TestConformance(t *testing.T) {
+	t.Run("warm", func(t *testing.T) { conform(t, true) })
+	t.Run("cold", func(t *testing.T) { conform(t, false) })
+}
+
+func conform(t *testing.T, kept bool) {
+	t.Helper()
+	engine := connect(t)
+	limited := func(t testing.TB, o workspace.Options, l drivertest.Limits) (*workspace.Workspace, string) {
+		opts := options(t)
+		opts.Memory, opts.Pids = l.Memory, l.Pids
+		if !kept {
+			opts.Keeper = ""
+		}
+		root := newRoot(t)
+		d, err := container.New(t.Context(), engine, root, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ws, err := workspace.New(d, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ws, root
+	}
+	drivertest.Run(t, drivertest.Harness{
+		New: func(t testing.TB, o workspace.Options) (*workspace.Workspace, string) {
+			return limited(t, o, drivertest.Limits{})
+		},
+		NewLimited: limited,
+		Capabilities: drivertest.Capabilities{
+			Confined:     true,
+			Masked:       true,
+			EndsEscapees: kept,
+			Start:        true,
+			Terminal:     kept,
+			Signals:      kept,
+			Usage:        kept,
+		},
+	})
+}
