@@ -36,7 +36,7 @@ func leaving() map[string]string {
 		"stdout let go":    "sleep MARK >/dev/null & echo done",
 		"all let go":       "sleep MARK >/dev/null 2>&1 & echo done",
 		"still writing":    "sh -c 'while :; do echo tick; sleep .1; done' MARK & echo done",
-		"nohup":            "nohup sleep MARK >/dev/null 2>&1 & echo done",
+		"ignoring HUP":     "(trap '' HUP; exec sleep MARK) >/dev/null 2>&1 & echo done",
 		"a subshell's":     "(sleep MARK &); echo done",
 		"of a child shell": "sh -c 'sleep MARK &'; echo done",
 	}
@@ -136,16 +136,16 @@ func timeoutEndsEscapees(t *checker) {
 		mark := t.mark()
 		began := time.Now()
 		out := t.run(workspace.Command{
-			Shell: strings.ReplaceAll("("+text+") & sleep 5", "MARK", mark), Timeout: shortTimeout, KillGrace: shortGrace,
+			Shell: strings.ReplaceAll("("+text+") & sleep 5", "MARK", mark), Timeout: t.short(), KillGrace: shortGrace,
 		})
-		t.within(what, began, shortTimeout+shortGrace+time.Second)
+		t.within(what, began, t.short()+shortGrace+time.Second)
 		if !out.TimedOut {
 			t.Errorf("%s%s", what, told(out))
 		}
 		t.wantDead("timeout: "+what, mark)
 	}
 	mark := t.mark()
-	ctx, cancel := context.WithTimeout(t.ctx, shortTimeout)
+	ctx, cancel := context.WithTimeout(t.ctx, t.short())
 	defer cancel()
 	_, err := t.ws.Exec(ctx, workspace.Command{Shell: "setsid sleep " + mark + " & sleep 5", Dir: t.dir, KillGrace: shortGrace})
 	t.wantCode("abort", err, workspace.ErrAborted)
@@ -155,8 +155,8 @@ func timeoutEndsEscapees(t *checker) {
 func timeoutOfWait(t *checker) {
 	mark := t.mark()
 	began := time.Now()
-	out := t.run(workspace.Command{Shell: "sleep " + mark + " & echo waiting; wait", Timeout: shortTimeout, KillGrace: shortGrace})
-	t.within("the timeout", began, shortTimeout+shortGrace+time.Second)
+	out := t.run(workspace.Command{Shell: "sleep " + mark + " & echo waiting; wait", Timeout: t.short(), KillGrace: shortGrace})
+	t.within("the timeout", began, t.short()+shortGrace+time.Second)
 	t.wantOut("wait", out, 124, "waiting\n", "")
 	t.wantDead("wait", mark)
 }
@@ -242,9 +242,9 @@ func keepHasNoStdin(t *checker) {
 func keepSurvivesOthers(t *checker) {
 	mark := t.mark()
 	t.leave("sleep MARK >/dev/null 2>&1 & echo done", mark, workspace.BackgroundKeep)
-	t.run(workspace.Command{Shell: "sleep 4", Timeout: shortTimeout, KillGrace: shortGrace})
+	t.run(workspace.Command{Shell: "sleep 4", Timeout: t.short(), KillGrace: shortGrace})
 	t.wantAlive("after another's timeout", mark)
-	ctx, cancel := context.WithTimeout(t.ctx, shortTimeout)
+	ctx, cancel := context.WithTimeout(t.ctx, t.short())
 	defer cancel()
 	_, err := t.ws.Exec(ctx, workspace.Command{Shell: "sleep 4", Dir: t.dir, KillGrace: shortGrace})
 	t.wantCode("another's abort", err, workspace.ErrAborted)
@@ -256,7 +256,7 @@ func keepSurvivesOthers(t *checker) {
 func keepAndTimeout(t *checker) {
 	mark := t.mark()
 	out := t.run(workspace.Command{
-		Shell: "sleep " + mark + " & sleep 5", Background: workspace.BackgroundKeep, Timeout: shortTimeout, KillGrace: shortGrace,
+		Shell: "sleep " + mark + " & sleep 5", Background: workspace.BackgroundKeep, Timeout: t.short(), KillGrace: shortGrace,
 	})
 	if !out.TimedOut {
 		t.Errorf("the timeout%s", told(out))

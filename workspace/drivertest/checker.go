@@ -163,10 +163,14 @@ func clip(b []byte) []byte { return b[:min(len(b), 80)] }
 
 // show is a command as a message tells it.
 func show(c workspace.Command) string {
+	what := fmt.Sprintf("%.120q", c.Args)
 	if c.Shell != "" {
-		return fmt.Sprintf("sh -c %q", clip([]byte(c.Shell)))
+		what = fmt.Sprintf("sh -c %q", clip([]byte(c.Shell)))
 	}
-	return fmt.Sprintf("%.120q", c.Args)
+	if c.Dir != "" {
+		what += fmt.Sprintf(" in %q", c.Dir)
+	}
+	return what
 }
 
 // told is what a command said, for messages.

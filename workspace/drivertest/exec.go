@@ -212,7 +212,7 @@ func lookup(t *checker) {
 		{"absolute", workspace.Command{Args: []string{pwd + "/sub/wsctl-tool"}}, 0, "sub\n"},
 		{"a bare sh with an empty PATH", workspace.Command{Args: []string{"sh", "-c", "echo sh"}, Env: []string{"PATH="}}, 0, "sh\n"},
 		{"Shell with a useless PATH", workspace.Command{Shell: "echo sh", Env: []string{"PATH=/nonexistent"}}, 0, "sh\n"},
-		{"a useless PATH", workspace.Command{Args: []string{"cat"}, Env: []string{"PATH=/nonexistent"}}, 127, ""},
+		{"a useless PATH", workspace.Command{Args: []string{"wsctl-tool"}, Env: []string{"PATH=/nonexistent"}}, 127, ""},
 	} {
 		out := t.run(c.c)
 		if out.ExitCode != c.status || string(out.Stdout) != c.stdout {

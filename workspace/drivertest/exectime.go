@@ -15,23 +15,24 @@ import (
 
 // The chapter exec, continued: how a command is made to end.
 
-const (
-	// shortTimeout and shortGrace are the times of a command that is to run
-	// into them: long enough for it to have started, short enough to wait
-	// for.
-	shortTimeout = 700 * time.Millisecond
-	shortGrace   = 300 * time.Millisecond
-)
+// shortGrace is the KillGrace of a command that is to run into it.
+const shortGrace = 300 * time.Millisecond
+
+// short is the Timeout of a command that is to run into it: long enough for it
+// to have started, short enough to wait for.
+func (t *checker) short() time.Duration {
+	return 700 * time.Millisecond * time.Duration(t.suite.harness.Slower)
+}
 
 func timeoutStatus(t *checker) {
 	began := time.Now()
-	out := t.run(workspace.Command{Shell: "sleep 4", Timeout: shortTimeout, KillGrace: shortGrace})
-	t.within("the timeout", began, shortTimeout+shortGrace+time.Second)
+	out := t.run(workspace.Command{Shell: "sleep 4", Timeout: t.short(), KillGrace: shortGrace})
+	t.within("the timeout", began, t.short()+shortGrace+time.Second)
 	if out.ExitCode != 124 || !out.TimedOut || out.OOMKilled {
 		t.Errorf("a timeout is %+v", out)
 	}
-	if out.Duration < shortTimeout {
-		t.Errorf("it was ended after %v, the timeout is %v", out.Duration, shortTimeout)
+	if out.Duration < t.short() {
+		t.Errorf("it was ended after %v, the timeout is %v", out.Duration, t.short())
 	}
 	for _, text := range []string{"exit 124", "timeout 0.1 sleep 2 || exit 124"} {
 		out = t.run(workspace.Command{Shell: text, Timeout: 10 * time.Second})
@@ -44,7 +45,7 @@ func timeoutStatus(t *checker) {
 }
 
 func timeoutKeepsOutput(t *checker) {
-	out := t.run(workspace.Command{Shell: "echo CRIT; echo W >&2; printf tail; sleep 4", Timeout: shortTimeout, KillGrace: shortGrace})
+	out := t.run(workspace.Command{Shell: "echo CRIT; echo W >&2; printf tail; sleep 4", Timeout: t.short(), KillGrace: shortGrace})
 	t.wantOut("a timeout", out, 124, "CRIT\ntail", "W\n")
 }
 
@@ -59,7 +60,7 @@ func timeoutStops(t *checker) {
 		"stopped child": "(" + growing + ") & sleep .4; kill -STOP $!; wait",
 	} {
 		t.plant("rm -f log")
-		out := t.run(workspace.Command{Shell: text, Timeout: shortTimeout, KillGrace: shortGrace})
+		out := t.run(workspace.Command{Shell: text, Timeout: t.short(), KillGrace: shortGrace})
 		before, err := t.ws.Stat(t.ctx, t.path("log"))
 		t.must(err)
 		if !out.TimedOut || out.ExitCode != 124 {
@@ -83,9 +84,9 @@ func timeoutIgnorer(t *checker) {
 		mark := t.mark()
 		began := time.Now()
 		out := t.run(workspace.Command{
-			Shell: strings.ReplaceAll(text, "MARK", mark), Timeout: shortTimeout, KillGrace: shortGrace, Stdin: blockedReader(t),
+			Shell: strings.ReplaceAll(text, "MARK", mark), Timeout: t.short(), KillGrace: shortGrace, Stdin: blockedReader(t),
 		})
-		t.within(what+" that ignores TERM", began, shortTimeout+shortGrace+time.Second)
+		t.within(what+" that ignores TERM", began, t.short()+shortGrace+time.Second)
 		if out.ExitCode != 124 || !out.TimedOut {
 			t.Errorf("%s:%s", what, told(out))
 		}
@@ -107,15 +108,15 @@ func blockedReader(t *checker) *os.File {
 
 func graceIsGiven(t *checker) {
 	const text = "trap 'echo tidying; sleep .2; echo tidied > tidy; echo tidied; exit 3' TERM; echo ready; while :; do sleep .05; done"
-	out := t.run(workspace.Command{Shell: text, Timeout: shortTimeout, KillGrace: 5 * time.Second})
+	out := t.run(workspace.Command{Shell: text, Timeout: t.short(), KillGrace: 5 * time.Second})
 	// Its stderr may hold a shell's word about the sleep that TERM ended.
 	if out.ExitCode != 124 || !out.TimedOut || string(out.Stdout) != "ready\ntidying\ntidied\n" {
 		t.Errorf("a command that tidies up%s", told(out))
 	}
 	t.wantFile("tidy", "tidied\n")
 	began := time.Now()
-	out = t.run(workspace.Command{Shell: "trap '' TERM; while :; do sleep .05; done", Timeout: shortTimeout, KillGrace: workspace.NoKillGrace})
-	t.within("NoKillGrace", began, shortTimeout+time.Second)
+	out = t.run(workspace.Command{Shell: "trap '' TERM; while :; do sleep .05; done", Timeout: t.short(), KillGrace: workspace.NoKillGrace})
+	t.within("NoKillGrace", began, t.short()+time.Second)
 	if !out.TimedOut {
 		t.Errorf("NoKillGrace%s", told(out))
 	}
@@ -152,7 +153,7 @@ func abort(t *checker) {
 }
 
 func callersDeadline(t *checker) {
-	ctx, cancel := context.WithTimeout(t.ctx, shortTimeout)
+	ctx, cancel := context.WithTimeout(t.ctx, t.short())
 	defer cancel()
 	out, err := t.ws.Exec(ctx, workspace.Command{Shell: "echo out; sleep 4", Dir: t.dir, Timeout: time.Minute, KillGrace: shortGrace})
 	t.wantCode("the caller's deadline", err, workspace.ErrAborted)

@@ -65,23 +65,30 @@ func killAll(t *checker) {
 
 func signalsToInit(t *checker) {
 	t = t.fresh(workspace.Options{KillGrace: shortGrace})
-	boot := t.ok("cat /proc/1/stat | cut -d' ' -f1,22")
-	for sig := 1; sig <= 64; sig++ {
-		if sig == 32 || sig == 33 { // the C library's own
-			continue
-		}
-		out, err := t.exec(workspace.Command{Shell: fmt.Sprintf("kill -%d 1; kill -%d $PPID; exit 7", sig, sig), Timeout: 5 * time.Second})
-		if err == nil && out.ExitCode == 0 {
-			t.Errorf("signal %d%s", sig, told(out))
-		}
-		if out, err := t.exec(workspace.Command{Shell: "exit 5"}); err != nil || out.ExitCode != 5 {
-			t.Errorf("after signal %d to PID 1 the next command fails: %v%s", sig, err, told(out))
+	const identity = "cut -d' ' -f1,22 /proc/1/stat" // its start time
+	first := t.ok(identity)
+	signal := func(to string) {
+		for sig := 1; sig <= 64; sig++ {
+			if sig == 32 || sig == 33 { // the C library's own
+				continue
+			}
+			out, err := t.exec(workspace.Command{Shell: fmt.Sprintf("kill -%d %s; exit 7", sig, to), Timeout: 5 * time.Second})
+			if err == nil && out.ExitCode == 0 {
+				t.Errorf("signal %d to %s%s", sig, to, told(out))
+			}
+			if out, err := t.exec(workspace.Command{Shell: "exit 5"}); err != nil || out.ExitCode != 5 {
+				t.Errorf("after signal %d to %s the next command fails: %v%s", sig, to, err, told(out))
+			}
 		}
 	}
-	if now := t.ok("cat /proc/1/stat | cut -d' ' -f1,22"); now != boot {
-		t.Logf("PID 1 was another one before: %q, now %q", boot, now)
+	signal("1")
+	// The engine's own init, which serves where there is no keeper, may end;
+	// the place is then made anew, as the commands above have seen.
+	if now := t.ok(identity); t.caps.EndsEscapees && now != first {
+		t.Errorf("PID 1 was %q and is %q", first, now)
 	}
-	out := t.sh("sleep 5 & kill -9 $!; wait $!; echo $?") // the attack works
+	signal("$PPID")
+	out := t.sh("{ sleep 5 & kill -9 $!; wait $!; echo $?; } 2>/dev/null") // the attack works
 	t.wantOut("kill of a process of its own", out, 0, "137\n", "")
 }
 
@@ -222,7 +229,7 @@ func descriptorsUsedUp(t *checker) {
 	t = t.fresh(workspace.Options{KillGrace: shortGrace})
 	t.run(workspace.Command{
 		Shell:   "for i in 1 2 3 4 5 6 7 8 9; do (n=3; while [ $n -lt 10 ]; do eval \"exec $n</dev/null\"; n=$((n+1)); done; sleep 5) & done; wait",
-		Timeout: shortTimeout, KillGrace: shortGrace,
+		Timeout: t.short(), KillGrace: shortGrace,
 	})
 	t.works("many descriptors")
 }

@@ -186,12 +186,13 @@ func startCanBeAborted(t *checker) {
 // growing is a command that writes to the file "log" until it is ended.
 const growing = "echo partial; while :; do echo x >> log; sleep .02; done"
 
-// untilGrowing waits for that command to run.
+// untilGrowing waits for that command to run, and for long enough that what it
+// wrote first is on its way.
 func (t *checker) untilGrowing() {
 	t.Helper()
 	if !t.eventually(func() bool {
 		fi, err := t.ws.Stat(t.ctx, t.path("log"))
-		return err == nil && fi.Size() > 0
+		return err == nil && fi.Size() > 20
 	}) {
 		t.Fatal("the command does not run")
 	}
@@ -346,7 +347,7 @@ func workspacesAreApart(t *checker) {
 func nothingIsLeftInTheRoot(t *checker) {
 	t = t.fresh(workspace.Options{KillGrace: shortGrace})
 	t.ok("echo x > made")
-	t.run(workspace.Command{Shell: "sleep 5", Timeout: shortTimeout})
+	t.run(workspace.Command{Shell: "sleep 5", Timeout: t.short()})
 	list := func() (names []string) {
 		if t.host == "" {
 			return t.names()

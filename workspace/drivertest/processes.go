@@ -270,13 +270,12 @@ func backPressure(t *checker) {
 }
 
 func processSignal(t *checker) {
-	p := t.start(workspace.Command{Shell: `sh -c "trap 'echo child; exit' USR1; echo ready; while :; do sleep .05; done" & ` +
-		`trap 'echo parent; wait; exit 6' USR1; while :; do sleep .05; done`})
+	p := t.start(workspace.Command{Shell: `trap 'echo parent; wait; exit 6' USR1; ` +
+		`sh -c "trap 'echo child; exit' USR1; echo ready; while :; do sleep .05; done" & while :; do sleep .05; done`})
 	r := bufio.NewReader(p.Stdout())
 	if got := t.line(r); got != "ready" {
 		t.Fatalf("it says %q", got)
 	}
-	time.Sleep(100 * time.Millisecond) // the parent's trap
 	t.must(p.Signal(syscall.SIGUSR1))
 	rest, err := io.ReadAll(r)
 	t.must(err)
@@ -348,9 +347,9 @@ func endsWithContext(t *checker) {
 func endsWithTimeout(t *checker) {
 	mark := t.mark()
 	began := time.Now()
-	p := t.start(workspace.Command{Shell: "trap '' TERM; sleep " + mark + " & wait; sleep 5", Timeout: shortTimeout, KillGrace: shortGrace})
+	p := t.start(workspace.Command{Shell: "trap '' TERM; sleep " + mark + " & wait; sleep 5", Timeout: t.short(), KillGrace: shortGrace})
 	t.wantExit("a timeout", p, 124, context.DeadlineExceeded)
-	t.within("the timeout", began, shortTimeout+shortGrace+time.Second)
+	t.within("the timeout", began, t.short()+shortGrace+time.Second)
 	t.wantDead("after the timeout", mark)
 }
 

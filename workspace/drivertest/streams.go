@@ -226,8 +226,8 @@ func flood(t *checker) {
 	runtime.ReadMemStats(&before)
 	for _, text := range []string{"yes", "yes >&2", "yes & yes >&2"} {
 		began := time.Now()
-		out := t.run(workspace.Command{Shell: text, Timeout: shortTimeout, KillGrace: shortGrace, MaxOutput: 64 << 10})
-		t.within(text, began, shortTimeout+shortGrace+time.Second)
+		out := t.run(workspace.Command{Shell: text, Timeout: t.short(), KillGrace: shortGrace, MaxOutput: 64 << 10})
+		t.within(text, began, t.short()+shortGrace+time.Second)
 		if out.ExitCode != 124 || !out.TimedOut || !out.Truncated {
 			t.Errorf("%q: truncated %v%s", text, out.Truncated, told(out))
 		}
@@ -318,7 +318,7 @@ func blockedWriter(t *checker) {
 		var calls atomic.Int32
 		mark := t.mark()
 		c := workspace.Command{
-			Shell: "echo head; echo head >&2; sleep " + mark + " & yes & yes >&2; wait", Timeout: shortTimeout, KillGrace: shortGrace,
+			Shell: "echo head; echo head >&2; sleep " + mark + " & yes & yes >&2; wait", Timeout: t.short(), KillGrace: shortGrace,
 		}
 		w := writerFunc(func(b []byte) (int, error) {
 			calls.Add(1)
@@ -328,7 +328,7 @@ func blockedWriter(t *checker) {
 		set(&c, &w)
 		began := time.Now()
 		out := t.run(c)
-		t.within("a blocked writer of "+what, began, shortTimeout+shortGrace+time.Second)
+		t.within("a blocked writer of "+what, began, t.short()+shortGrace+time.Second)
 		if out.ExitCode != 124 || !out.TimedOut || !strings.HasPrefix(string(out.Stdout), "head\n") {
 			t.Errorf("a blocked writer of %s%s", what, told(out))
 		}

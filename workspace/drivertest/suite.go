@@ -26,6 +26,11 @@ type Harness struct {
 	// Slack is what a loaded machine may add to the contract's time limits;
 	// 0: half a second.
 	Slack time.Duration
+	// Slower is how many times slower than on this machine itself commands
+	// start; 0: 1. The times that a case gives a command to get going, and
+	// itself to come to its end, are multiplied by it; the contract's limits
+	// are not.
+	Slower int
 }
 
 // Limits bound all commands of one workspace together.
@@ -139,6 +144,7 @@ func newSuite(tb testing.TB, h Harness) *suite {
 	if h.Slack == 0 {
 		h.Slack = 500 * time.Millisecond
 	}
+	h.Slower = max(h.Slower, 1)
 	return &suite{harness: h, tb: tb, patience: 5 * time.Second}
 }
 
@@ -171,6 +177,7 @@ func (s *suite) check(tb testing.TB, ch chapter, c testCase) {
 	if limit == 0 {
 		limit = defaultLimit
 	}
+	limit *= time.Duration(s.harness.Slower)
 	ctx, cancel := context.WithTimeout(tb.Context(), limit)
 	defer cancel()
 	done := make(chan struct{})
