@@ -46,23 +46,36 @@ func (a *app) hostDriver(place *placeOptions, env *envOptions) (workspace.Driver
 }
 
 func (a *app) containerDriver(ctx context.Context, place *placeOptions) (workspace.Driver, error) {
-	mounts, err := place.mountList()
-	if err != nil {
-		return nil, err
-	}
 	e, err := a.connect(ctx)
 	if err != nil {
 		return nil, err
+	}
+	o, err := a.containerOptions(e, place)
+	if err != nil {
+		return nil, cmp.Or(err, e.Close())
+	}
+	pull := a.ui.newPullProgress(place.image)
+	o.Progress = pull.event
+	d, err := container.New(ctx, e, place.root, o)
+	if err != nil {
+		return nil, cmp.Or(err, e.Close())
+	}
+	return &connected{Driver: d, engine: e, pull: pull}, nil
+}
+
+// containerOptions are what the flags say of a container on e.
+func (a *app) containerOptions(e *container.Engine, place *placeOptions) (container.Options, error) {
+	mounts, err := place.mountList()
+	if err != nil {
+		return container.Options{}, err
 	}
 	keeperFile, reason := guestKeeper(e, place.image)
 	if reason != "" {
 		a.ui.warn("%s", reason)
 	}
-	pull := a.ui.newPullProgress(place.image)
-	d, err := container.New(ctx, e, place.root, container.Options{
+	return container.Options{
 		Image:     place.image,
 		Pull:      container.PullPolicy(place.pull.value),
-		Progress:  pull.event,
 		Toolchain: place.toolchain.values,
 		HostPath:  a.env.get("PATH"),
 		Memory:    place.memory.value,
@@ -79,11 +92,7 @@ func (a *app) containerDriver(ctx context.Context, place *placeOptions) (workspa
 		Version:   thisBuild().Version,
 		Logger:    a.ui.logger(),
 		Root:      host.RootOptions{Logger: a.ui.logger()},
-	})
-	if err != nil {
-		return nil, cmp.Or(err, e.Close())
-	}
-	return &connected{Driver: d, engine: e, pull: pull}, nil
+	}, nil
 }
 
 // connected is a container driver that owns its connection to the engine.

@@ -58,6 +58,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newShellCommand(a),
 		newPsCommand(a),
 		newReapCommand(a),
+		newDoctorCommand(a),
 		newVersionCommand(a),
 		newCompletionCommand(a),
 	)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
 
@@ -37,6 +39,14 @@ var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pi
 
 func (o *placeOptions) addFlags(cmd *cobra.Command) {
 	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
+	cmd.Flags().StringVar(&o.root, "root", ".", "the directory that the sandbox is over, a `DIR`")
+	_ = cmd.MarkFlagDirname("root")
+	addChoice(cmd, &o.driver, "driver", "where commands run: container, or host, which confines nothing")
+	o.addContainerFlags(cmd)
+}
+
+// addContainerFlags adds the flags about the container alone.
+func (o *placeOptions) addContainerFlags(cmd *cobra.Command) {
 	o.pull = choice{value: string(container.PullMissing), words: []string{string(container.PullMissing), string(container.PullAlways), string(container.PullNever)}}
 	o.toolchain.name, o.mounts.name = "DIR", "SRC:DST[:rw]"
 	// The engine takes no less than 6 MiB.
@@ -44,17 +54,14 @@ func (o *placeOptions) addFlags(cmd *cobra.Command) {
 	o.pids.most = 1 << 22
 
 	f := cmd.Flags()
-	f.StringVar(&o.root, "root", ".", "the directory that the sandbox is over, a `DIR`")
-	_ = cmd.MarkFlagDirname("root")
-	addChoice(cmd, &o.driver, "driver", "where commands run: container, or host, which confines nothing")
 	f.StringVar(&o.image, "image", "", "run in this image, a `REF` (default: the programs of this machine)")
 	addChoice(cmd, &o.pull, "pull", "when to pull the image")
 	f.Var(&o.toolchain, "toolchain", "directory of this machine with more programs, read-only at the same path (repeatable)")
 	_ = cmd.MarkFlagDirname("toolchain")
-	f.Var(&o.memory, "memory", "memory limit, at least 6m (default "+units.BytesSize(float64(container.DefaultMemory))+")")
-	f.Var(&o.cpus, "cpus", "processors at most, fractions allowed (default 2)")
-	f.Var(&o.pids, "pids", "processes and threads at most (default 512)")
-	f.StringVar(&o.network, "network", "none", "none, bridge, or the `NAME` of a network of the engine")
+	f.Var(&o.memory, "memory", "memory limit, at least 6m (default "+units.BytesSize(container.DefaultMemory)+")")
+	f.Var(&o.cpus, "cpus", fmt.Sprintf("processors at most, fractions allowed (default %v)", container.DefaultCPUs))
+	f.Var(&o.pids, "pids", fmt.Sprintf("processes and threads at most (default %d)", container.DefaultPids))
+	f.StringVar(&o.network, "network", container.DefaultNetwork, "none, bridge, or the `NAME` of a network of the engine")
 	_ = cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "bridge"}, cobra.ShellCompDirectiveNoFileComp))
 	f.StringVar(&o.user, "user", "", "run as `UID:GID` (default: you; for root, the owner of the root directory)")
 	f.Var(&o.mounts, "mount", "directory or file of this machine at another path inside, read-only without :rw (repeatable)")
@@ -72,7 +79,7 @@ func (o *placeOptions) check(cmd *cobra.Command) error {
 			}
 		}
 	}
-	if o.root == "" {
+	if o.root == "" && cmd.Flags().Changed("root") {
 		return usagef(verb, "--root is empty; give a directory")
 	}
 	if o.image == "" && cmd.Flags().Changed("image") {

@@ -75,14 +75,15 @@ func (t *terminal) runTerminal(ctx context.Context, ws *workspace.Workspace, c w
 	c.Terminal = &size
 	out := &outlet{name: "standard output", to: t.ui.out, broken: s.broken}
 	c.Stdout = out
-	p, err := ws.Start(ctx, c)
-	if err != nil {
-		return nil, err
-	}
+	// Raw before the command prints: else its line ends are made twice.
 	defer t.guard()
 	defer t.restore()
 	if err := t.makeRaw(); err != nil {
-		return nil, cmp.Or(err, p.Close())
+		return nil, err
+	}
+	p, err := ws.Start(ctx, c)
+	if err != nil {
+		return nil, err
 	}
 
 	resized := make(chan os.Signal, 1)
