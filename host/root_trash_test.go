@@ -55,7 +55,6 @@ func TestRootPurge(t *testing.T) {
 	for i := range 5 {
 		check(t, a.write(fmt.Sprint(i), "1234567890", workspace.WriteOptions{}))
 		check(t, a.r.Remove(bg, fmt.Sprint(i), workspace.RemoveOptions{Trash: true}))
-		time.Sleep(2 * time.Millisecond) // the ids tell milliseconds
 	}
 	gone, err := a.r.PurgeTrash(bg, host.PurgeOptions{OlderThan: time.Hour})
 	check(t, err)

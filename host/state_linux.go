@@ -197,6 +197,15 @@ func (r *Root) ignoreState(state int) error {
 	if _, err := unix.Write(fd, []byte(content)); err != nil {
 		return err
 	}
+	return r.keepPrivate(fd)
+}
+
+// keepPrivate gives a file of the state its mode, whatever the umask took from
+// it, and its owner.
+func (r *Root) keepPrivate(fd int) error {
+	if err := unix.Fchmod(fd, 0o600); err != nil {
+		return err
+	}
 	return r.give(fd)
 }
 
@@ -259,7 +268,7 @@ func (r *Root) makeID(state int, name string) error {
 	if err := d.write([]byte(hex.EncodeToString(b) + "\n")); err != nil {
 		return err
 	}
-	if err := r.give(d.fd); err != nil {
+	if err := r.keepPrivate(d.fd); err != nil {
 		return err
 	}
 	if err := d.publishNew(name); err != nil && err != unix.EEXIST {

@@ -47,7 +47,7 @@ func (r *Root) moveToTrash(ctx context.Context, p *place, name string) (string, 
 	now := time.Now().UTC()
 	var salt [4]byte
 	rand.Read(salt[:])
-	id := now.Format("20060102T150405.000") + "-" + hex.EncodeToString(salt[:])
+	id := now.Format("20060102T150405.000000000") + "-" + hex.EncodeToString(salt[:])
 	item, _, err := r.openOwn(trash, id)
 	if err != nil {
 		return "", err
@@ -83,7 +83,7 @@ func (r *Root) writeTrashInfo(item int, rec trashRecord) error {
 	if err := d.write(b); err != nil {
 		return err
 	}
-	if err := r.give(d.fd); err != nil {
+	if err := r.keepPrivate(d.fd); err != nil {
 		return err
 	}
 	return d.publishNew(trashInfo)
