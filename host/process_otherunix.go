@@ -20,8 +20,12 @@ func maxRSS(u *syscall.Rusage) int64 {
 	return int64(u.Maxrss) * 1024
 }
 
+// fionread is FIONREAD, _IOR('f', 127, int), of <sys/filio.h>; x/sys/unix has it
+// for Linux alone.
+const fionread = 0x4004667f
+
 // pending is how many bytes a pipe holds.
-func pending(fd uintptr) (int, error) { return unix.IoctlGetInt(int(fd), unix.FIONREAD) }
+func pending(fd uintptr) (int, error) { return unix.IoctlGetInt(int(fd), fionread) }
 
 // heldDir is a path by which a child of this process enters a held directory,
 // before it has become another program (fd(4)).

@@ -87,30 +87,6 @@ func (a *app) doctor(cmd *cobra.Command, o *doctorOptions) error {
 	return err
 }
 
-// examine looks at what there is. An engine that does not answer is a finding,
-// not a failure to look.
-func (a *app) examine(ctx context.Context, place *placeOptions) (*examination, error) {
-	e, err := a.connect(ctx)
-	if err != nil {
-		return &examination{Checks: []container.Check{{Name: "engine", Status: container.CheckFail, Detail: err.Error()}}}, nil
-	}
-	defer e.Close()
-	o, err := a.containerOptions(e, place)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "wsctl-doctor-")
-	if err != nil {
-		return nil, workspace.Errorf(workspace.ErrIO, "doctor", "", "directory for the probe container: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	pull := a.ui.newPullProgress(place.image)
-	o.Progress = pull.event
-	r := container.Examine(ctx, e, dir, o)
-	pull.done()
-	return &examination{OK: !r.Failed(), Engine: &r.Engine, Checks: r.Checks}, nil
-}
-
 // checks prints one check a line, what to do below it, and a count.
 func (u *ui) checks(all []container.Check) error {
 	width := 0

@@ -1,0 +1,28 @@
+//go:build !unix
+
+package main
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// noDriver is why nothing can be run on this system: both drivers hold a
+// directory by its descriptor, which takes a Unix.
+func noDriver(op string) error {
+	return workspace.Errorf(workspace.ErrUnsupported, op, "", "wsctl runs nothing on %s; use it on Linux or macOS", runtime.GOOS)
+}
+
+func (a *app) hostDriver(*placeOptions, *envOptions) (workspace.Driver, error) {
+	return nil, noDriver("open")
+}
+
+func (a *app) containerDriver(context.Context, *placeOptions) (workspace.Driver, error) {
+	return nil, noDriver("open")
+}
+
+func (a *app) examine(context.Context, *placeOptions) (*examination, error) {
+	return nil, noDriver("doctor")
+}
