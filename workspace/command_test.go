@@ -52,16 +52,29 @@ func TestLimits(t *testing.T) {
 		v  time.Duration
 		ok bool
 	}{
-		{0, good}, {workspace.NoTimeout, good}, {time.Nanosecond, good}, {time.Second / 2, good},
-		{workspace.MaxTimeout, good}, {workspace.MaxTimeout + 1, bad}, {-2, bad}, {-time.Second, bad},
-		{math.MaxInt64, bad}, {math.MinInt64, bad},
+		{0, good},
+		{workspace.NoTimeout, good},
+		{time.Nanosecond, good},
+		{time.Second / 2, good},
+		{workspace.MaxTimeout, good},
+		{workspace.MaxTimeout + 1, bad},
+		{-2, bad},
+		{-time.Second, bad},
+		{math.MaxInt64, bad},
+		{math.MinInt64, bad},
 	}
 	graces := []struct {
 		v  time.Duration
 		ok bool
 	}{
-		{0, good}, {workspace.NoKillGrace, good}, {time.Nanosecond, good}, {workspace.MaxKillGrace, good},
-		{workspace.MaxKillGrace + 1, bad}, {-2, bad}, {math.MaxInt64, bad}, {math.MinInt64, bad},
+		{0, good},
+		{workspace.NoKillGrace, good},
+		{time.Nanosecond, good},
+		{workspace.MaxKillGrace, good},
+		{workspace.MaxKillGrace + 1, bad},
+		{-2, bad},
+		{math.MaxInt64, bad},
+		{math.MinInt64, bad},
 	}
 	outputs := []struct {
 		v  int

@@ -46,9 +46,14 @@ func TestArgumentsThatCannotRun(t *testing.T) {
 			code int
 			out  string
 		}{
-			{[]string{"nosuch"}, 127, ""}, {[]string{"./no-x"}, 126, ""}, {[]string{"./no-hashbang", "it"}, 0, "ran it\n"},
-			{[]string{"./gone"}, 127, ""}, {[]string{"-x"}, 127, ""}, {[]string{"--"}, 127, ""},
-			{[]string{"echo", "-n", "--"}, 0, "--"}, {[]string{"./no-interpreter"}, -1, ""},
+			{[]string{"nosuch"}, 127, ""},
+			{[]string{"./no-x"}, 126, ""},
+			{[]string{"./no-hashbang", "it"}, 0, "ran it\n"},
+			{[]string{"./gone"}, 127, ""},
+			{[]string{"-x"}, 127, ""},
+			{[]string{"--"}, 127, ""},
+			{[]string{"echo", "-n", "--"}, 0, "--"},
+			{[]string{"./no-interpreter"}, -1, ""},
 		} {
 			cold := args(c.args...)
 			cold.dir = dir

@@ -110,7 +110,10 @@ func TestSplitterHoldsOnlyWhatMayBeAMarker(t *testing.T) {
 	s := wrapper.NewSplitter(&out, func([]byte) error { return nil })
 	s.SetToken(token)
 	for _, c := range []struct{ in, out string }{
-		{"\x1e" + token + " start 5\n", ""}, {"abc", "abc"}, {"d\x1e", "abcd"}, {token[:5], "abcd"},
+		{"\x1e" + token + " start 5\n", ""},
+		{"abc", "abc"},
+		{"d\x1e", "abcd"},
+		{token[:5], "abcd"},
 		{"z", "abcd\x1e" + token[:5] + "z"},
 	} {
 		_, err := io.WriteString(s, c.in)
@@ -177,10 +180,18 @@ func TestReaderNeedsBothStreams(t *testing.T) {
 
 func TestScriptRefusals(t *testing.T) {
 	for _, s := range []wrapper.Script{
-		{Shell: "a\x00b"}, {Args: []string{"a", "\x00"}}, {Shell: "x", Env: []string{"A=\x00"}}, {Shell: "x", Env: []string{"A"}},
-		{Shell: "x", Env: []string{"=x"}}, {Shell: "x", Env: []string{"A-B=x"}}, {Shell: "x", Env: []string{"1A=x"}},
-		{Shell: "x", Env: []string{"A;touch x=1"}}, {Shell: "x", Env: []string{"BASH_FUNC_x%%=() { :; }"}}, {Shell: "x", Env: []string{"UID=1"}},
-		{Shell: "x", Unset: []string{"A B"}}, {Shell: "x", Unset: []string{""}},
+		{Shell: "a\x00b"},
+		{Args: []string{"a", "\x00"}},
+		{Shell: "x", Env: []string{"A=\x00"}},
+		{Shell: "x", Env: []string{"A"}},
+		{Shell: "x", Env: []string{"=x"}},
+		{Shell: "x", Env: []string{"A-B=x"}},
+		{Shell: "x", Env: []string{"1A=x"}},
+		{Shell: "x", Env: []string{"A;touch x=1"}},
+		{Shell: "x", Env: []string{"BASH_FUNC_x%%=() { :; }"}},
+		{Shell: "x", Env: []string{"UID=1"}},
+		{Shell: "x", Unset: []string{"A B"}},
+		{Shell: "x", Unset: []string{""}},
 	} {
 		if text, err := s.Text(); err == nil {
 			t.Errorf("%+v gives %q", s, text)
