@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/wsctl/wsctl/wrapper"
 )
@@ -128,9 +129,14 @@ type Streams struct {
 	Stdout, Stderr io.Writer
 }
 
+// startMargin is how long a start may go on after its context has ended. Giving
+// it up costs the keeper; a command that has just started costs a Stop alone.
+const startMargin = 250 * time.Millisecond
+
 // Start runs a command. It returns when the command runs, or with a [*StartError]
-// when it could not. ctx bounds that wait only: when it is done the command, if it
-// runs, is killed and the keeper given up.
+// when it could not. ctx bounds that wait only: a quarter of a second after it is
+// done the start is given up, and the keeper with it. A command that has started
+// by then is returned, for the caller to stop.
 func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, error) {
 	o := &order{Request: req, noStdin: s.Stdin == nil && req.Terminal == nil}
 	for _, secret := range []*string{&o.token, &o.seal} {
@@ -162,8 +168,10 @@ func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, e
 	case <-r.started:
 	case <-r.done:
 	case <-ctx.Done():
-		c.giveUp(r, ctx.Err())
-		return nil, ctx.Err()
+		if !r.startsWithin(startMargin) {
+			c.giveUp(r, ctx.Err())
+			return nil, ctx.Err()
+		}
 	}
 	if err := r.failed(); err != nil {
 		return nil, err

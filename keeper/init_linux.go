@@ -13,6 +13,7 @@ const (
 	exitUsage    = 2
 	exitProtocol = 3 // the owner sent what it must not
 	exitKernel   = 4 // a system call that must work did not
+	exitSpoiled  = 5 // commands have changed the keeper; nothing more is run
 )
 
 // Init makes this process a keeper and never returns, when it was started under

@@ -24,13 +24,14 @@
 //
 //	start                on both streams, before the command runs
 //	pid N                on both streams, as soon as it is known
-//	fail chdir|exec N    on both streams instead of pid: errno N, nothing was run
+//	fail SEAL chdir|exec N
+//	                     on both streams instead of pid: errno N, nothing was run
 //	ack N                on stdout: N more bytes of stdin are consumed
 //	exit SEAL k=v ...    on both streams, when everything is over
 //
 // SEAL is a second secret of the command. The first token passes the command's
 // own stdout while it runs, where it could be read back; the seal does not, so an
-// end cannot be forged.
+// end cannot be forged, nor that nothing was run.
 //
 // # Standard input of a serving keeper
 //

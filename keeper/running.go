@@ -185,17 +185,20 @@ func (r *Running) acknowledge(n int) bool {
 	return true
 }
 
-// start notes that the command runs.
-func (r *Running) start(pid int) {
+// start notes that the command runs, as pid where that is known. It is false when
+// another pid was told before.
+func (r *Running) start(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if pid != 0 {
-		r.pid = pid
+	if pid != 0 && r.pid != 0 && pid != r.pid {
+		return false
 	}
+	r.pid = max(r.pid, pid)
 	if !r.begun {
 		r.begun = true
 		close(r.started)
 	}
+	return true
 }
 
 // ended notes one stream's end, and false when the other one told another.
@@ -236,6 +239,19 @@ func (r *Running) finish(status Status, err error) {
 	r.status, r.err = status, err
 	r.credit.Broadcast()
 	close(r.done)
+}
+
+// startsWithin waits for the start, or for what takes its place.
+func (r *Running) startsWithin(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-r.started:
+	case <-r.done:
+	case <-t.C:
+		return false
+	}
+	return true
 }
 
 func (r *Running) over() bool {

@@ -30,6 +30,9 @@ type server struct {
 	report *reporter
 	// refused: a frame made no sense, so what sent it is not to be trusted.
 	refused bool
+	// standing and cpus are what commands are to inherit.
+	standing standing
+	cpus     affinity
 }
 
 // serve runs commands until stdin ends, and returns the exit status.
@@ -39,7 +42,7 @@ func serve() int {
 		return exitKernel
 	}
 	frames := make(chan frame)
-	s := &server{frames: frames, child: child, report: newReporter()}
+	s := &server{frames: frames, child: child, report: newReporter(), standing: currentStanding(), cpus: currentAffinity()}
 	go readFrames(frames, &s.fault)
 	for f := range frames {
 		switch f.kind {
@@ -60,6 +63,11 @@ func serve() int {
 	return s.ending()
 }
 
+// spoiled tells whether a command has changed this process so that the next one
+// would not run as it should: with a file size limit of its choosing, say. A
+// process without capabilities cannot raise what was lowered.
+func (s *server) spoiled() bool { return currentStanding() != s.standing }
+
 // ending is the exit status after the end of stdin.
 func (s *server) ending() int {
 	if s.refused || !errors.Is(s.fault, io.EOF) {
@@ -76,6 +84,10 @@ func (s *server) abandon() {
 // run does one command. more is false when this keeper is done, with its status.
 func (s *server) run(o *order) (more bool, code int) {
 	clearFlags()
+	s.cpus.restore()
+	if s.spoiled() {
+		return false, exitSpoiled
+	}
 	if err := mark(o.token, "start"); err != nil {
 		return false, exitOK
 	}
@@ -85,13 +97,14 @@ func (s *server) run(o *order) (more bool, code int) {
 		if !errors.As(err, &errno) {
 			errno = unix.EIO
 		}
-		return mark(o.token, "fail "+what+" "+strconv.Itoa(int(errno))) == nil, exitOK
+		return mark(o.token, "fail "+o.seal+" "+what+" "+strconv.Itoa(int(errno))) == nil, exitOK
 	}
 	owned := c.wait()
 	c.end(owned)
 	if !owned {
 		return false, s.ending()
 	}
+	c.status.Retired = c.status.Retired || s.spoiled()
 	if err := mark(o.token, c.status.body(o.seal)); err != nil {
 		s.abandon()
 		return false, exitOK

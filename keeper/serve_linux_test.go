@@ -308,28 +308,38 @@ func TestWaitEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A start that is cancelled gives the keeper up: the next command must not get
+// A start that is given up gives the keeper up: the next command must not get
 // what is left of it.
-func TestCancelledStartGivesTheKeeperUp(t *testing.T) {
+func TestStartThatIsGivenUp(t *testing.T) {
 	l := serve(t)
+	check(t, l.cmd.Process.Signal(syscall.SIGSTOP))
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	for {
-		_, err := l.Start(ctx, shell("exec sleep 7781"), keeper.Streams{})
-		if errors.Is(err, context.Canceled) {
-			break
-		}
-		// It ran before the context was looked at.
-		if !errors.Is(err, keeper.ErrBusy) {
-			check(t, err)
-		}
+	if _, err := l.Start(ctx, shell("exec sleep 7781"), keeper.Streams{}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
 	}
 	if l.Free() {
 		t.Fatal("the keeper takes another command")
 	}
+	check(t, l.cmd.Process.Signal(syscall.SIGCONT))
 	select {
 	case <-l.Gone():
 	case <-time.After(5 * time.Second):
 		t.Fatal("the keeper goes on")
+	}
+}
+
+// A command that starts as its context ends is the caller's to stop.
+func TestStartAsTheContextEnds(t *testing.T) {
+	l := serve(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	r, err := l.Start(ctx, shell("exec sleep 7782"), keeper.Streams{})
+	check(t, err)
+	check(t, r.Stop(0))
+	status, err := r.Wait(context.Background())
+	check(t, err)
+	if !status.Stopped || !l.Free() {
+		t.Errorf("got %+v, free %v", status, l.Free())
 	}
 }

@@ -23,8 +23,9 @@ type Status struct {
 	// Unfinished counts processes that did not go away in time (they hang in the
 	// kernel, or may not be killed by this user). The keeper retires.
 	Unfinished int
-	// Retired: the keeper takes no other command. It stays as the parent of what
-	// is left, and exits when that is gone.
+	// Retired: the keeper takes no other command: something is left, or the
+	// command has changed what the next one would inherit of the keeper. It stays
+	// as the parent of what is left, and exits when that is gone.
 	Retired bool
 	// Usage is what the command and all that ended before it has used.
 	Usage Usage

@@ -110,14 +110,16 @@ func (s *stream) marker(body []byte) error {
 			return nil
 		}
 	case "pid":
-		if n, ok := decimal(rest, 2, maxPID); ok {
-			r.start(n)
+		if n, ok := decimal(rest, 2, maxPID); ok && r.start(n) {
 			s.release()
 			return nil
 		}
 	case "fail":
-		step, errno, _ := strings.Cut(rest, " ")
-		if n, ok := decimal(errno, 1, 4095); ok && (step == "chdir" || step == "exec") {
+		// With the seal: a command that has got hold of its own token must not
+		// be able to say that it does not run.
+		seal, what, _ := strings.Cut(rest, " ")
+		step, errno, _ := strings.Cut(what, " ")
+		if n, ok := decimal(errno, 1, 4095); ok && seal == r.order.seal && (step == "chdir" || step == "exec") {
 			return s.end(r, Status{}, failure(step, n))
 		}
 	case "ack":
