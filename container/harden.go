@@ -1,3 +1,5 @@
+//go:build unix
+
 package container
 
 import (
@@ -14,20 +16,7 @@ import (
 	"github.com/wsctl/wsctl/keeper"
 )
 
-// Defaults of Options.
 const (
-	// DefaultMemory is a container's memory in bytes; it gets no swap.
-	DefaultMemory = 2 << 30
-	// DefaultCPUs is how many processors' time a container gets.
-	DefaultCPUs = 2
-	// DefaultPids is how many processes and threads a container may have.
-	DefaultPids = 512
-	// DefaultNetwork is none: only the loopback interface.
-	DefaultNetwork = networkNone
-)
-
-const (
-	networkNone = "none"
 	// guestState is where the workspace's own state would show inside.
 	guestState = guestRoot + "/.wsctl"
 	// guestHostname is the same in every container: the machine's own name
