@@ -18,6 +18,8 @@ const (
 	exitOK = 0
 	// exitCheckFailed is doctor's when a check fails.
 	exitCheckFailed = 1
+	// exitOperation is that of an operation on files that failed.
+	exitOperation = 1
 	// exitFailure is wsctl's own failure, as that of env(1) and timeout(1):
 	// no command gave it.
 	exitFailure = 125
@@ -50,11 +52,32 @@ type interruptedError struct {
 func (e *interruptedError) Error() string { return e.err.Error() }
 func (e *interruptedError) Unwrap() error { return e.err }
 
+// operationError is the failure of an operation on files: its status is not
+// that of wsctl's own failures.
+type operationError struct {
+	err error
+	// object is what --json prints, the failure included; nil: the failure
+	// alone.
+	object any
+}
+
+func (e *operationError) Error() string { return e.err.Error() }
+func (e *operationError) Unwrap() error { return e.err }
+
+// failedOperation marks err, which may be nil, as that of an operation.
+func failedOperation(err error, object any) error {
+	if err == nil {
+		return nil
+	}
+	return &operationError{err: err, object: object}
+}
+
 // statusOf maps an error to the exit status: the only place where that is
 // decided.
 func statusOf(err error) int {
 	var status exitStatus
 	var interrupted *interruptedError
+	var operation *operationError
 	switch {
 	case err == nil:
 		return exitOK
@@ -62,6 +85,8 @@ func statusOf(err error) int {
 		return int(status)
 	case errors.As(err, &interrupted):
 		return exitSignal + int(interrupted.sig)
+	case errors.As(err, &operation):
+		return exitOperation
 	}
 	return exitFailure
 }
@@ -77,6 +102,12 @@ func coded(err error) error {
 // usagef is the failure of a verb that was called the wrong way.
 func usagef(verb, format string, args ...any) error {
 	return workspace.Errorf(workspace.ErrInvalidArgument, verb, "", format, args...)
+}
+
+// verbOf is a verb as it is written after wsctl: "run", "file cat"; "wsctl" for
+// wsctl itself.
+func verbOf(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 }
 
 // flagError tells what is wrong with a flag in one clear line.
@@ -112,21 +143,25 @@ func flagError(verb string, err error) error {
 	return usagef(verb, "%w; see %s", err, help)
 }
 
-// noVerb refuses a word that is no verb.
+// noVerb refuses a word that is no verb of cmd, which is wsctl or has verbs of
+// its own.
 func noVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	verb, advice := verbOf(cmd), "see "+cmd.CommandPath()+" --help"
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return usagef("wsctl", "there is no verb %q; did you mean %s?", args[0], strings.Join(near, " or "))
+		advice = "did you mean " + strings.Join(near, " or ") + "?"
+	} else if !cmd.HasParent() {
+		advice = "to run a command write wsctl run -- CMD, and " + advice
 	}
-	return usagef("wsctl", "there is no verb %q; to run a command write wsctl run -- CMD, and see wsctl --help", args[0])
+	return usagef(verb, "there is no verb %q; %s", args[0], advice)
 }
 
 // noArguments refuses arguments of a verb that takes none.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usagef(cmd.Name(), "%q is too much; it takes flags only", args[0])
+		return usagef(verbOf(cmd), "%q is too much; it takes flags only", args[0])
 	}
 	return nil
 }

@@ -18,9 +18,12 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) {
 	}{newFailure(err)}
 	var command *commandError
 	var reap *reapError
+	var operation *operationError
 	switch {
 	case errors.As(err, &reap):
 		object = newContainers(reap.list, reap.err)
+	case errors.As(err, &operation) && operation.object != nil:
+		object = operation.object
 	case errors.As(err, &command):
 		object = newResult(command.out, err)
 	case cmd.Name() == "run":

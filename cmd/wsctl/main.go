@@ -32,6 +32,7 @@ machine, in one hardened Docker container that goes when wsctl does.`
 
 const rootExample = `  wsctl run -- go test ./...
   wsctl shell
+  wsctl file cat go.mod
   wsctl doctor`
 
 func newRootCommand(a *app) *cobra.Command {
@@ -47,7 +48,7 @@ func newRootCommand(a *app) *cobra.Command {
 		Args:          noVerb,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(cmd.Name(), err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return flagError(verbOf(cmd), err) })
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SuggestionsMinimumDistance = 2
 	root.SetOut(a.ui.out)
@@ -62,6 +63,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newVersionCommand(a),
 		newCompletionCommand(a),
 	)
+	root.AddCommand(treeVerbs(a)...)
 	return root
 }
 
@@ -75,7 +77,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 		if workspace.CodeOf(err) == "" {
 			// Verbs return errors with a code; cobra's own is about the
 			// arguments.
-			err = usagef(cmd.Name(), "%w", err)
+			err = usagef(verbOf(cmd), "%w", err)
 		}
 		a.fail(cmd, args, err)
 	}

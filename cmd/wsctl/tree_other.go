@@ -1,0 +1,8 @@
+//go:build !unix
+
+package main
+
+import "github.com/spf13/cobra"
+
+// treeVerbs are none: a root is held by its descriptor, which takes a Unix.
+func treeVerbs(*app) []*cobra.Command { return nil }

@@ -1,0 +1,10 @@
+//go:build unix
+
+package main
+
+import "github.com/spf13/cobra"
+
+// treeVerbs are the verbs that open a root on this machine themselves.
+func treeVerbs(a *app) []*cobra.Command {
+	return []*cobra.Command{newFileCommand(a), newStatusCommand(a)}
+}
