@@ -252,10 +252,10 @@ func TestProcessSignalAndResize(t *testing.T) {
 	for _, sig := range []os.Signal{nil, syscall.Signal(0), syscall.Signal(-1), syscall.Signal(65), fakeSignal{}} {
 		wantCode(t, p.Signal(sig), workspace.ErrInvalidArgument)
 	}
-	if err := p.Signal(syscall.SIGUSR1); err != nil {
+	if err := p.Signal(syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	if exit, err := p.Wait(); exit.Code != int(syscall.SIGUSR1) || err != nil {
+	if exit, err := p.Wait(); exit.Code != int(syscall.SIGTERM) || err != nil {
 		t.Errorf("Wait: %+v, %v", exit, err)
 	}
 }
