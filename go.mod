@@ -18,7 +18,7 @@ require (
 	golang.org/x/term v0.48.0
 )
 
-// For tests alone.
+// For tests and measurements alone.
 require (
 	github.com/creack/pty v1.1.24
 	github.com/moby/docker-image-spec v1.3.1
