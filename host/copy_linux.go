@@ -39,20 +39,12 @@ func (r *Root) copyTo(ctx context.Context, src int, st *unix.Stat_t, to string, 
 	if t.exists() && identityOf(&t.st) == identityOf(st) {
 		return nil, refuse(workspace.ErrInvalidArgument, "both names are the same file")
 	}
-	perm := uint32(o.Perm.Perm())
-	if perm == 0 {
-		perm = 0o600
-	}
-	d, err := t.draft(perm)
+	// The source's mode is set when the bytes are there.
+	d, err := t.begin(ctx, o, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer d.discard()
-	if o.Append && t.exists() {
-		if err := t.keepOld(ctx, d); err != nil {
-			return nil, err
-		}
-	}
 	if err := d.copyFrom(ctx, src, o.MaxBytes); err != nil {
 		return nil, err
 	}

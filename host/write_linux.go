@@ -36,20 +36,11 @@ func (r *Root) write(ctx context.Context, name string, rd io.Reader, o workspace
 		return nil, err
 	}
 	defer t.close()
-	perm := uint32(o.Perm.Perm())
-	if perm == 0 {
-		perm = 0o666
-	}
-	d, err := t.draft(perm)
+	d, err := t.begin(ctx, o, 0o666)
 	if err != nil {
 		return nil, err
 	}
 	defer d.discard()
-	if o.Append && t.exists() {
-		if err := t.keepOld(ctx, d); err != nil {
-			return nil, err
-		}
-	}
 	if err := d.fill(ctx, rd, o.MaxBytes); err != nil {
 		return nil, err
 	}
@@ -246,6 +237,26 @@ func (t *target) draft(perm uint32) (*draft, error) {
 		perm = 0o600
 	}
 	return t.r.newDraft(t.dir, perm)
+}
+
+// begin makes the draft that o asks for: with its mode, usual where it names none,
+// and with Append the old content at the start.
+func (t *target) begin(ctx context.Context, o workspace.WriteOptions, usual uint32) (*draft, error) {
+	perm := uint32(o.Perm.Perm())
+	if perm == 0 {
+		perm = usual
+	}
+	d, err := t.draft(perm)
+	if err != nil {
+		return nil, err
+	}
+	if o.Append && t.exists() {
+		if err := t.keepOld(ctx, d); err != nil {
+			d.discard()
+			return nil, err
+		}
+	}
+	return d, nil
 }
 
 // keepOld puts the target's old content at the start of the draft.
