@@ -83,7 +83,12 @@ func parseStat(stat string) Presence {
 	// The second field is the program's name in parentheses; it may hold
 	// spaces and parentheses itself.
 	f := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
-	const state, threads, started = 3 - 3, 20 - 3, 22 - 3
+	const (
+		first   = 3 // of the fields in f, as the man page counts
+		state   = 0
+		threads = 20 - first
+		started = 22 - first
+	)
 	if len(f) <= started {
 		return Presence{Exists: true}
 	}

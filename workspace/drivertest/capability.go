@@ -91,19 +91,6 @@ func needTerminal() capability {
 	}
 }
 
-func needSignals() capability {
-	return capability{
-		"Signals", func(c Capabilities) bool { return c.Signals },
-		"Signal is 0, the status 128+n.",
-		func(t *checker) {
-			out := t.sh("kill -9 $$")
-			if out.ExitCode != 137 || out.Signal != 0 {
-				t.Errorf("status %d, signal %v; say Signals", out.ExitCode, out.Signal)
-			}
-		},
-	}
-}
-
 func needUsage() capability {
 	return capability{
 		"Usage", func(c Capabilities) bool { return c.Usage },
