@@ -29,6 +29,9 @@ const (
 	// pingTimeout is how long PID 1 may take for an answer before the engine
 	// is asked what is wrong.
 	pingTimeout = 500 * time.Millisecond
+	// endedWait is how long a container that refuses execs has for its end to
+	// show.
+	endedWait = time.Second
 	// inspectTimeout bounds that question.
 	inspectTimeout = 5 * time.Second
 )
@@ -44,8 +47,9 @@ type box struct {
 	// keeper is the path of the keeper inside, "" where there is none; shell
 	// the path of sh.
 	keeper, shell string
-	// pid1 is nil without a keeper.
-	pid1 *keeper.InitClient
+	// pid1 is nil without a keeper; then shell1 is not.
+	pid1   *keeper.InitClient
+	shell1 *shellKeeper
 	// gone is closed when the stream to PID 1 has ended.
 	gone <-chan struct{}
 	// attached is that stream: closing it is the end of a container that is
@@ -216,6 +220,39 @@ func (b *box) lost(ctx context.Context, cause error) error {
 		return err
 	}
 	return workspace.Errorf(workspace.ErrUnavailable, op, "", "%s; the next command makes a new one: %w", why, orEOF(cause))
+}
+
+// notRun is why a command was not run at all: its exec, or the keeper that was to
+// run it, did not come to be.
+type notRun struct{ cause error }
+
+func (e *notRun) Error() string { return e.cause.Error() }
+func (e *notRun) Unwrap() error { return e.cause }
+
+// ended tells, within endedWait, that the container is over, and why: the engine
+// refuses an exec in a container whose PID 1 has just died before it says itself
+// that it has.
+func (b *box) ended(ctx context.Context) (why string, over bool) {
+	bounded, cancel := context.WithTimeout(ctx, endedWait)
+	defer cancel()
+	for {
+		got, err := b.engine.cli.ContainerInspect(bounded, b.id)
+		switch {
+		case errdefs.IsNotFound(err):
+			return "the container was ended or removed from outside", true
+		case err != nil || got.State == nil || got.State.Paused:
+			return "", false
+		case !got.State.Running || isClosed(b.gone):
+			why, err = b.verdict(got.State)
+			return why, err == nil
+		}
+		select {
+		case <-b.gone:
+		case <-bounded.Done():
+			return "", false
+		case <-time.After(removePoll):
+		}
+	}
 }
 
 // orEOF is cause, or what a stream that ended without an error is called.

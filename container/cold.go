@@ -10,7 +10,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,10 +27,9 @@ type cold struct {
 	s      *stream
 	reader *wrapper.Reader
 	keep   bool
-	oom    int64
+	oom    int64 // the container's count of OOM kills when it started
 
-	mu      sync.Mutex
-	stopped bool
+	stopped atomic.Bool
 
 	ended chan struct{} // closed when the streams have ended
 	done  chan struct{} // closed when exit and err are set
@@ -43,12 +42,6 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 	if c.Terminal != nil {
 		return nil, workspace.Errorf(workspace.ErrUnsupported, op, "", "a terminal needs a keeper in the container, and none could be mounted; put wskeeper beside wsctl")
 	}
-	keep := c.Background == workspace.BackgroundKeep
-	argv, err := wrapper.Command(guestDir(c.Dir), keep)
-	if err != nil {
-		return nil, workspace.Errorf(workspace.ErrInvalidPath, op, c.Dir, "%w", err)
-	}
-	argv[0] = b.shell
 	script, err := wrapper.Script{
 		Args:  c.Args,
 		Shell: c.Shell,
@@ -62,6 +55,13 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 	if err != nil {
 		return nil, err
 	}
+	input, err := wrapper.Input(token, guestDir(c.Dir), script)
+	if err != nil {
+		return nil, workspace.Errorf(workspace.ErrInvalidPath, op, c.Dir, "%w", err)
+	}
+	keep := c.Background == workspace.BackgroundKeep
+	argv := wrapper.Command(keep)
+	argv[0] = b.shell
 	conn, err := b.exec(ctx, argv)
 	if err != nil {
 		return nil, err
@@ -76,17 +76,41 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 		_ = conn.Close()
 		close(r.ended)
 	}()
-	go r.feed(wrapper.Input(token, script), s.Stdin)
+	if err := r.greet(ctx, token); err != nil {
+		_ = conn.Close() // the wrapper's input ends, and it with it
+		return nil, err
+	}
+	// From here the command may run, and its group is known: an abort is left
+	// to Stop.
+	go r.feed(input, s.Stdin)
+	go r.wait()
 	select {
 	case <-r.reader.Started():
 	case <-r.reader.Done():
 	case <-r.ended:
 	case <-ctx.Done():
-		_ = conn.Close()
-		return nil, ctx.Err()
 	}
-	go r.wait()
 	return r, nil
+}
+
+// greet learns the group. Until then nothing can run.
+func (r *cold) greet(ctx context.Context, token string) error {
+	_, err := r.s.Write(wrapper.Greeting(token))
+	select {
+	case <-r.reader.Grouped():
+		return nil
+	case <-r.reader.Done():
+		_, err = r.reader.Status()
+	case <-r.ended:
+		text := r.reader.Preamble()
+		if strings.Contains(strings.ToLower(text), "resource temporarily unavailable") {
+			return workspace.Errorf(workspace.ErrBusy, "exec", "", "the workspace is out of processes (%q); wait for a command to end, or raise the limit", text)
+		}
+		err = errors.Join(err, errors.New(strconv.Quote(text)))
+	case <-ctx.Done():
+		return engineError(ctx, "exec", ctx.Err())
+	}
+	return &notRun{err}
 }
 
 // feed sends the script and then the command's own input.
@@ -120,14 +144,16 @@ func (r *cold) wait() {
 		r.endGroup(ctx)
 		_ = r.s.Close()
 	}
-	if err != nil {
+	switch {
+	case err != nil && r.stopped.Load():
+		// It was to be killed, and is, with the container if need be.
+		status = 128 + int(syscall.SIGKILL)
+	case err != nil:
 		r.err = err
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.exit = workspace.Exit{Code: status, Stopped: r.stopped, Recreated: r.b.takeRecreated()}
-	if status == 128+int(syscall.SIGKILL) && r.b.pid1 != nil {
+	r.exit = workspace.Exit{Code: status, Stopped: r.stopped.Load(), Recreated: r.b.takeRecreated()}
+	if status == 128+int(syscall.SIGKILL) && !r.exit.Stopped {
 		r.exit.OOMKilled = r.b.countOOM(ctx) > r.oom
 	}
 }
@@ -143,14 +169,20 @@ func (r *cold) status(ctx context.Context) (int, error) {
 		return status, err
 	default:
 	}
-	info, err := r.b.engine.API().ContainerExecInspect(ctx, r.s.exec)
-	if err != nil || info.Running {
-		return 0, r.b.lost(ctx, errors.Join(err, io.ErrUnexpectedEOF))
+	for {
+		info, err := r.b.engine.API().ContainerExecInspect(ctx, r.s.exec)
+		switch {
+		case err != nil:
+			return 0, r.b.lost(ctx, errors.Join(err, io.ErrUnexpectedEOF))
+		case !info.Running:
+			return info.ExitCode, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, r.b.lost(context.Background(), io.ErrUnexpectedEOF)
+		case <-time.After(removePoll):
+		}
 	}
-	if r.reader.Group() == 0 {
-		return 0, r.b.lost(ctx, errors.New(strconv.Quote(r.reader.Preamble())))
-	}
-	return info.ExitCode, nil
 }
 
 // endGroup waits for the exec to end, and ends the group itself when it does not.
@@ -160,7 +192,7 @@ func (r *cold) endGroup(ctx context.Context) {
 	select {
 	case <-r.ended:
 	case <-t.C:
-		_ = r.signal(ctx, syscall.SIGKILL)
+		_ = r.b.shell1.kill(ctx, r.reader.Group(), syscall.SIGKILL)
 	}
 }
 
@@ -179,26 +211,7 @@ func (r *cold) Signal(sig syscall.Signal) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	return r.signal(ctx, sig)
-}
-
-// signal sends sig to the command's group: by PID 1 where it is a keeper, else by
-// the kill built into a shell, which needs no further process.
-func (r *cold) signal(ctx context.Context, sig syscall.Signal) error {
-	group := r.reader.Group()
-	if group == 0 {
-		return os.ErrProcessDone
-	}
-	if r.b.pid1 != nil {
-		return r.b.pid1.Kill(ctx, group, int(sig))
-	}
-	s, err := r.b.exec(ctx, []string{r.b.shell, "-c", "kill -" + strconv.Itoa(int(sig)) + " -" + strconv.Itoa(group)})
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	var said strings.Builder
-	return s.demux(&said, &said)
+	return r.b.shell1.kill(ctx, r.reader.Group(), sig)
 }
 
 // Resize implements workspace.Running.
@@ -208,12 +221,10 @@ func (r *cold) Resize(workspace.TerminalSize) error {
 
 // Stop implements workspace.Running.
 func (r *cold) Stop(grace time.Duration) error {
-	r.mu.Lock()
-	r.stopped = true
-	r.mu.Unlock()
+	r.stopped.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), grace+stopMargin)
 	defer cancel()
-	if grace > 0 && r.signal(ctx, syscall.SIGTERM) == nil {
+	if grace > 0 && r.b.shell1.kill(ctx, r.reader.Group(), syscall.SIGTERM) == nil {
 		t := time.NewTimer(grace)
 		defer t.Stop()
 		select {
@@ -222,14 +233,42 @@ func (r *cold) Stop(grace time.Duration) error {
 		case <-t.C:
 		}
 	}
-	if err := r.signal(ctx, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+	if !r.killed(ctx) {
 		r.d.discard(r.b, "a command could not be ended by signals")
 		return nil
 	}
+	// Who left the group may hold the streams, and the caller's writer may
+	// block them; what is still under way gets a moment.
+	t := time.NewTimer(drainTime)
+	defer t.Stop()
 	select {
 	case <-r.done:
-	case <-ctx.Done():
-		r.d.discard(r.b, "a command could not be ended by signals")
+	case <-t.C:
+		_ = r.s.Close()
 	}
 	return nil
 }
+
+// drainTime is what the output of a killed command has to arrive in.
+const drainTime = 150 * time.Millisecond
+
+// killed kills the group and returns when nothing of it is left. The command's
+// own end is not enough: it may leave others.
+func (r *cold) killed(ctx context.Context) bool {
+	for {
+		switch err := r.b.shell1.kill(ctx, r.reader.Group(), syscall.SIGKILL); {
+		case errors.Is(err, os.ErrProcessDone):
+			return true
+		case err != nil:
+			return false
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(killPoll):
+		}
+	}
+}
+
+// killPoll is the time between two kills of a group that is not gone.
+const killPoll = 5 * time.Millisecond

@@ -36,7 +36,12 @@ func conform(t *testing.T, kept bool) {
 		}
 		return ws, root
 	}
+	slower := 1
+	if !kept {
+		slower = 3 // each command is an exec of its own
+	}
 	drivertest.Run(t, drivertest.Harness{
+		Slower: slower,
 		New: func(t testing.TB, o workspace.Options) (*workspace.Workspace, string) {
 			return limited(t, o, drivertest.Limits{})
 		},

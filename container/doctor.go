@@ -131,9 +131,9 @@ func (r *Report) probe(ctx context.Context, e *Engine, dir string, o Options) {
 
 // inside asks the container once more and judges each answer.
 func (r *Report) inside(ctx context.Context, d *Driver) {
-	b, err := d.current()
-	if err != nil {
-		r.add(CheckFail, "posture", err.Error(), "")
+	b := d.current()
+	if b == nil {
+		r.add(CheckFail, "posture", "the container was given up", "")
 		return
 	}
 	seen, err := b.ask(ctx, postureItems(b.expected))

@@ -120,6 +120,8 @@ type Driver struct {
 	opts   Options
 	log    *slog.Logger
 
+	starting chan struct{} // holds a token while Ready is at work
+
 	mu    sync.Mutex
 	image *imageInfo // once it is known
 	home  *homeDir   // opened by the first start
@@ -184,7 +186,7 @@ func New(ctx context.Context, e *Engine, dir string, o Options) (*Driver, error)
 		_ = root.Close()
 		return nil, err
 	}
-	d := &Driver{engine: e, root: root, dir: held, facts: facts, policy: policy, user: user, opts: o, log: o.Logger}
+	d := &Driver{engine: e, root: root, dir: held, facts: facts, policy: policy, user: user, opts: o, log: o.Logger, starting: make(chan struct{}, 1)}
 	for _, w := range append(facts.Warnings, user.Warning) {
 		if w != "" {
 			d.log.Warn(w)
@@ -208,14 +210,11 @@ func (d *Driver) Descriptor() workspace.Descriptor {
 // Files implements workspace.Driver: the tree on the host, which needs no engine.
 func (d *Driver) Files() workspace.Files { return d.root }
 
-// current is the verified container of the last Ready.
-func (d *Driver) current() (*box, error) {
+// current is the verified container of the last Ready, nil when it was given up.
+func (d *Driver) current() *box {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.box == nil {
-		return nil, workspace.Errorf(workspace.ErrNotStarted, "exec", "", "the container is not running; the next command starts it")
-	}
-	return d.box, nil
+	return d.box
 }
 
 // discard gives a container up: the next Ready makes another, whose first Exit

@@ -5,6 +5,9 @@ package container
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -25,19 +28,39 @@ func (d *Driver) Run(ctx context.Context, c workspace.Command, s workspace.Strea
 // with one meaning: on a serving keeper that waits already (warm), and by an
 // exec of the image's shell under the wrapper (cold), for containers into which
 // no keeper can be mounted.
+//
+// A container that turns out to be over before anything of the command has run
+// is made anew, once.
 func (d *Driver) Start(ctx context.Context, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
-	b, err := d.current()
-	if err != nil {
-		return nil, err
+	for again := true; ; again = false {
+		b := d.current()
+		if b == nil { // another command has just given it up
+			if err := d.Ready(ctx); err != nil {
+				return nil, err
+			}
+			if b = d.current(); b == nil {
+				return nil, workspace.Errorf(workspace.ErrUnavailable, "exec", "", "the container was given up as soon as it was made; try again")
+			}
+		}
+		start := d.startWarm
+		if b.keeper == "" {
+			start = d.startCold
+		}
+		r, err := start(ctx, b, c, s)
+		var failed *notRun
+		if !errors.As(err, &failed) {
+			return r, err
+		}
+		why, over := b.ended(ctx)
+		if !over || !again {
+			return nil, b.lost(ctx, failed.cause)
+		}
+		d.discard(b, why)
 	}
-	if b.keeper == "" {
-		return d.startCold(ctx, b, c, s)
-	}
-	return d.startWarm(ctx, b, c, s)
 }
 
 // exec starts one process in the container, attached to its streams. ctx bounds
-// the start alone.
+// the start alone. The error is a *notRun.
 func (b *box) exec(ctx context.Context, argv []string) (*stream, error) {
 	api := b.engine.API()
 	created, err := api.ContainerExecCreate(ctx, b.id, container.ExecOptions{
@@ -50,13 +73,13 @@ func (b *box) exec(ctx context.Context, argv []string) (*stream, error) {
 		AttachStderr: true,
 	})
 	if err != nil {
-		return nil, b.lost(ctx, err)
+		return nil, &notRun{err}
 	}
 	resp, err := hijack(ctx, func(ctx context.Context) (types.HijackedResponse, error) {
 		return api.ContainerExecAttach(ctx, created.ID, container.ExecAttachOptions{})
 	})
 	if err != nil {
-		return nil, b.lost(ctx, err)
+		return nil, &notRun{err}
 	}
 	return &stream{hijacked: resp, exec: created.ID}, nil
 }
@@ -85,6 +108,8 @@ type warm struct {
 	cmd *keeper.Running
 	oom int64 // the container's count of OOM kills when it started
 
+	stopping atomic.Bool
+
 	done chan struct{} // closed when exit and err are set
 	exit workspace.Exit
 	err  error
@@ -103,46 +128,53 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 	}
 	streams := keeper.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr}
 	w := &warm{d: d, b: b, oom: b.oomKills.Load(), done: make(chan struct{})}
-	// An abort in the very moment of a start is left to Stop, which costs the
-	// command alone; giving up the start would cost the keeper too.
-	start, cancel := withMargin(ctx, startMargin)
-	defer cancel()
-	for {
+	for tries := 1; ; tries++ {
 		srv, err := b.pool.get(ctx)
 		if err != nil {
-			return nil, b.lost(ctx, err)
+			return nil, err
 		}
-		w.cmd, err = srv.client.Start(start, req, streams)
+		before := srv.markers.Load()
+		w.cmd, err = srv.client.Start(ctx, req, streams)
 		if err == nil {
 			w.srv = srv
-			break
+			go w.wait()
+			return w, nil
 		}
 		b.pool.put(srv)
-		if errors.Is(err, keeper.ErrBusy) {
-			continue // it was lost while it was idle
+		lost := errors.Is(err, keeper.ErrLost) || errors.Is(err, keeper.ErrBusy)
+		switch {
+		case !lost || srv.markers.Load() != before:
+			return nil, w.startError(ctx, c, err)
+		// It was lost while it was idle, or never came to be: a keeper writes
+		// a marker before it runs something.
+		case tries >= maxTries:
+			return nil, b.noServer(ctx, err)
 		}
-		return nil, w.startError(ctx, c, err)
 	}
-	go w.wait()
-	return w, nil
 }
 
-// startMargin is how long a start may go on after its context has ended.
-const startMargin = 250 * time.Millisecond
+// maxTries is how many serving keepers may be lost before they start a command.
+const maxTries = 3
 
-// withMargin returns a context that ends margin later than ctx.
-func withMargin(ctx context.Context, margin time.Duration) (context.Context, context.CancelFunc) {
-	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(ctx, func() {
-		t := time.NewTimer(margin)
-		defer t.Stop()
-		select {
-		case <-t.C:
-			cancel()
-		case <-later.Done():
+// pidsFile tells, inside, how many processes and threads the container has.
+func pidsFile(cgroup string) string {
+	if cgroup == "2" {
+		return "/sys/fs/cgroup/pids.current"
+	}
+	return "/sys/fs/cgroup/pids/pids.current"
+}
+
+// noServer classifies why serving keepers do not come to be.
+func (b *box) noServer(ctx context.Context, err error) error {
+	q := keeper.Item{Ask: keeper.AskRead, Path: pidsFile(b.engine.info.Cgroup)}
+	seen, askErr := b.ask(ctx, []keeper.Item{q})
+	if askErr == nil && seen[q].Errno == 0 {
+		n, numberErr := strconv.ParseInt(strings.TrimSpace(string(seen[q].Data)), 10, 64)
+		if numberErr == nil && n+pidsPerServer > b.expected.Pids {
+			return workspace.Errorf(workspace.ErrBusy, "exec", "", "the workspace is out of processes: %d of %d are in use; wait for a command to end, or raise the limit", n, b.expected.Pids)
 		}
-	})
-	return later, func() { stop(); cancel() }
+	}
+	return &notRun{err}
 }
 
 // startError classifies why nothing was run.
@@ -173,8 +205,15 @@ func (w *warm) wait() {
 	w.b.pool.put(w.srv)
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	if err != nil {
-		w.err = w.lost(ctx, err)
+	switch {
+	case err != nil && w.stopping.Load():
+		// It was to be killed, and is, with its keeper or the container.
+		w.sweep(ctx)
+		w.exit = workspace.Exit{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Stopped: true, Recreated: w.b.takeRecreated()}
+		return
+	case err != nil:
+		w.sweep(ctx)
+		w.err = w.b.lost(ctx, err)
 		return
 	}
 	w.exit = workspace.Exit{
@@ -193,18 +232,16 @@ func (w *warm) wait() {
 		w.exit.OOMKilled = w.b.countOOM(ctx) > w.oom
 	}
 	if status.Unfinished > 0 {
-		w.exit.Recreated = "processes of a command could not be ended"
-		w.d.discard(w.b, w.exit.Recreated)
+		w.d.discard(w.b, "processes of a command could not be ended")
 	}
 }
 
-// lost ends what a lost keeper left behind and tells what became of it.
-func (w *warm) lost(ctx context.Context, err error) error {
-	// What its keeper was a parent of is PID 1's now.
-	if _, left, sweepErr := w.b.pid1.Sweep(ctx, sweepTimeout); sweepErr != nil || left > 0 {
+// sweep ends what a lost keeper left behind: what its keeper was a parent of is
+// PID 1's now.
+func (w *warm) sweep(ctx context.Context) {
+	if _, left, err := w.b.pid1.Sweep(ctx, sweepTimeout); err != nil || left > 0 {
 		w.d.discard(w.b, "the keeper of a command was killed, and what it ran could not be ended")
 	}
-	return w.b.lost(ctx, err)
 }
 
 // Bounds of a question to PID 1 and of a sweep by it.
@@ -233,6 +270,7 @@ const stopMargin = 700 * time.Millisecond
 // Stop implements workspace.Running. When the keeper does not end the command in
 // time, the container is given up: nothing in it outlives that.
 func (w *warm) Stop(grace time.Duration) error {
+	w.stopping.Store(true)
 	if err := w.cmd.Stop(grace); err != nil {
 		return nil // it is over: Wait tells
 	}
@@ -246,14 +284,15 @@ func (w *warm) Stop(grace time.Duration) error {
 	return nil
 }
 
-// countOOM asks PID 1 how often the kernel killed for want of memory in this
-// container, and remembers the answer for commands that start later.
+// countOOM asks how often the kernel killed for want of memory in this container,
+// and remembers the answer for commands that start later.
 func (b *box) countOOM(ctx context.Context) int64 {
-	answers, err := b.pid1.Report(ctx, []keeper.Item{{Ask: keeper.AskRead, Path: b.oomFile}})
-	if err != nil || answers[0].Errno != 0 {
+	q := keeper.Item{Ask: keeper.AskRead, Path: b.oomFile}
+	seen, err := b.ask(ctx, []keeper.Item{q})
+	if err != nil || seen[q].Errno != 0 {
 		return b.oomKills.Load()
 	}
-	n := parseOOMKills(answers[0].Data)
+	n := parseOOMKills(seen[q].Data)
 	b.oomKills.Store(n)
 	return n
 }

@@ -30,12 +30,6 @@ const (
 	softFiles, hardFiles = 4096, 16384
 )
 
-// shKeeper is PID 1's work where the keeper's binary cannot be: it waits for the
-// end of its standard input, which is the leash, with builtins only. A detached
-// container's stdin never ends. The engine's init is its parent, reaps, and ends
-// with it.
-const shKeeper = `while read -r x; do :; done`
-
 // createSpec is what one container differs in from another.
 type createSpec struct {
 	Image    string   // the image's id

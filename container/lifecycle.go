@@ -33,9 +33,16 @@ const (
 	createGrace = 5 * time.Second
 )
 
-// Ready implements workspace.Driver.
+// Ready implements workspace.Driver. A command that finds its container ended
+// calls it too.
 func (d *Driver) Ready(ctx context.Context) error {
 	const op = "start"
+	select {
+	case d.starting <- struct{}{}:
+		defer func() { <-d.starting }()
+	case <-ctx.Done():
+		return engineError(ctx, op, ctx.Err())
+	}
 	if err := d.root.Check(); err != nil {
 		return err
 	}
@@ -224,11 +231,13 @@ func (b *box) attach(ctx context.Context) error {
 	b.said = &head{limit: 1 << 10}
 	if b.keeper != "" {
 		b.pid1 = keeper.NewInitClient(b.attached)
+	} else {
+		b.shell1 = newShellKeeper(b.attached, gone)
 	}
 	go func() {
 		defer close(gone)
 		if b.pid1 == nil {
-			_ = b.attached.demux(b.said, b.said)
+			_ = b.attached.demux(b.shell1, b.said)
 			return
 		}
 		b.pid1.Lost(b.attached.demux(b.pid1.Stdout(), b.said))

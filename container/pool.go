@@ -3,14 +3,18 @@
 package container
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/wsctl/wsctl/keeper"
 	"github.com/wsctl/wsctl/workspace"
+	"github.com/wsctl/wsctl/wrapper"
 )
 
 const (
@@ -34,14 +38,16 @@ const (
 // another.
 type server struct {
 	client *keeper.Client
-	expiry *time.Timer // while it is idle
+	// markers counts the writes of its that held a marker's first byte.
+	markers atomic.Int64
+	expiry  *time.Timer // while it is idle
 }
 
 // pool holds the serving keepers of one container. How many there are follows
 // the demand: one is started whenever a command finds none idle, up to a bound
 // that leaves commands most of the process limit.
 type pool struct {
-	launch func(context.Context) (*keeper.Client, error)
+	launch func(context.Context) (*server, error)
 	limit  int
 
 	mu       sync.Mutex
@@ -58,7 +64,7 @@ type pool struct {
 
 // newPool returns a pool whose keepers launch starts. pids is the container's
 // process limit, 0 for none.
-func newPool(launch func(context.Context) (*keeper.Client, error), pids int64) *pool {
+func newPool(launch func(context.Context) (*server, error), pids int64) *pool {
 	limit := int64(maxServers)
 	if pids > 0 {
 		limit = min(limit, max(pids/pidsPerServer, 1))
@@ -144,7 +150,7 @@ func (p *pool) startMore() {
 		p.starts.Add(1)
 		go func() {
 			defer p.starts.Done()
-			client, err := p.launch(p.ctx)
+			s, err := p.launch(p.ctx)
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.starting--
@@ -153,7 +159,7 @@ func (p *pool) startMore() {
 				p.failWaiters(err)
 				return
 			}
-			p.hand(&server{client: client})
+			p.hand(s)
 			p.startMore()
 		}()
 	}
@@ -259,17 +265,31 @@ func (p *pool) close() {
 	p.starts.Wait()
 }
 
-// launchServer starts a serving keeper by an attached exec.
-func (b *box) launchServer(ctx context.Context) (*keeper.Client, error) {
-	s, err := b.exec(ctx, []string{b.keeper, keeper.ModeServe})
+// launchServer starts a serving keeper by an attached exec. That the engine
+// accepts the exec does not mean that it will be.
+func (b *box) launchServer(ctx context.Context) (*server, error) {
+	conn, err := b.exec(ctx, []string{b.keeper, keeper.ModeServe})
 	if err != nil {
 		return nil, err
 	}
-	client := keeper.NewClient(stdin{s}, rand.Reader)
+	s := &server{client: keeper.NewClient(stdin{conn}, rand.Reader)}
 	go func() {
-		err := s.demux(client.Stdout(), client.Stderr())
-		client.Lost(err)
-		_ = s.Close()
+		err := conn.demux(markerCounter{s.client.Stdout(), &s.markers}, s.client.Stderr())
+		s.client.Lost(err)
+		_ = conn.Close()
 	}()
-	return client, nil
+	return s, nil
+}
+
+// markerCounter counts the writes that pass through it in which a marker may begin.
+type markerCounter struct {
+	io.Writer
+	n *atomic.Int64
+}
+
+func (c markerCounter) Write(p []byte) (int, error) {
+	if bytes.IndexByte(p, wrapper.RecordSeparator) >= 0 {
+		c.n.Add(1)
+	}
+	return c.Writer.Write(p)
 }

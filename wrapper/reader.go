@@ -21,7 +21,9 @@ type Reader struct {
 	group   int
 	status  [2]int // one per stream, -1 until told
 	result  error
+	grouped chan struct{}
 	started chan struct{}
+	begun   bool
 	done    chan struct{}
 	over    bool
 }
@@ -35,7 +37,7 @@ func NewReader(token string, stdout, stderr io.Writer) *Reader {
 	if stderr == nil {
 		stderr = io.Discard
 	}
-	r := &Reader{started: make(chan struct{}), done: make(chan struct{}), status: [2]int{-1, -1}}
+	r := &Reader{grouped: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), status: [2]int{-1, -1}}
 	r.out = NewSplitter(stdout, func(b []byte) error { return r.marker(0, string(b)) })
 	r.err = NewSplitter(stderr, func(b []byte) error { return r.marker(1, string(b)) })
 	r.out.SetToken(token)
@@ -49,7 +51,11 @@ func (r *Reader) Stdout() io.Writer { return r.out }
 // Stderr takes the bytes of the wrapper's standard error.
 func (r *Reader) Stderr() io.Writer { return r.err }
 
-// Started is closed when the command's group is known.
+// Grouped is closed when the wrapper has answered the greeting: the command's
+// group is known, and nothing runs yet.
+func (r *Reader) Grouped() <-chan struct{} { return r.grouped }
+
+// Started is closed when the command is about to run.
 func (r *Reader) Started() <-chan struct{} { return r.started }
 
 // Done is closed when both streams have told the status: all output has been
@@ -96,18 +102,23 @@ func (r *Reader) marker(stream int, body string) error {
 		if r.status[stream] = 125; r.status[1-stream] == 125 {
 			r.finish(ErrNoDir)
 		}
-	case word == "start":
+	case word == "group":
 		group, ok := number(value, 2, 1<<22) // 2^22 is PID_MAX_LIMIT, proc(5)
 		if !ok || (r.group != 0 && r.group != group) {
 			return r.fail("an impossible process group: " + strconv.Quote(value))
 		}
 		if r.group == 0 {
 			r.group = group
+			close(r.grouped)
+		}
+	case word == "start" && value == "" && r.group != 0:
+		if !r.begun {
+			r.begun = true
 			close(r.started)
 		}
 	case word == "exit":
 		status, ok := number(value, 0, 255)
-		if !ok || r.group == 0 {
+		if !ok || !r.begun {
 			return r.fail("an impossible status: " + strconv.Quote(value))
 		}
 		if r.status[stream] = status; r.status[1-stream] >= 0 {

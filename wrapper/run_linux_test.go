@@ -2,10 +2,13 @@ package wrapper_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -225,6 +228,17 @@ func TestDirectory(t *testing.T) {
 		if got := s.run(t, c); got.stdout != dir+"\n" {
 			t.Errorf("got %+v", got)
 		}
+		odd := filepath.Join(t.TempDir(), "\xff\n\n")
+		check(t, os.Mkdir(odd, 0o755))
+		c.dir = odd
+		if got := s.run(t, c); got.stdout != odd+"\n" {
+			t.Errorf("got %+v", got)
+		}
+		check(t, os.Symlink("/usr/bin", filepath.Join(odd, "link")))
+		c.dir = odd + "/link/.."
+		if got := s.run(t, c); got.stdout != "/usr\n" {
+			t.Errorf("a .. after a link: got %+v", got)
+		}
 		c.dir = "/nonexistent"
 		p := s.start(t, c)
 		_ = p.cmd.Wait()
@@ -237,7 +251,7 @@ func TestDirectory(t *testing.T) {
 // A signal to the group ends the command; the wrapper tells of it.
 func TestSignalToTheGroup(t *testing.T) {
 	eachShell(t, func(t *testing.T, s shell) {
-		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGALRM, syscall.SIGPIPE} {
 			p := s.start(t, args("sleep", "60"))
 			<-p.Started()
 			if p.Group() != p.cmd.Process.Pid {
@@ -278,6 +292,29 @@ func TestWhatIsLeftInTheGroup(t *testing.T) {
 			} else if !sleeping(pid) {
 				t.Error("what should be kept is gone")
 			}
+		}
+	})
+}
+
+// An input that ends before the script is whole runs nothing.
+func TestGivenUpBeforeTheScript(t *testing.T) {
+	eachShell(t, func(t *testing.T, s shell) {
+		dir := t.TempDir()
+		input, err := wrapper.Input(token, dir, []byte("echo > ran\n"))
+		check(t, err)
+		whole := slices.Concat(wrapper.Greeting(token), input)
+		for _, n := range []int{0, 5, len(wrapper.Greeting(token)), len(whole) - wrapper.TokenLen - 5, len(whole) - 2} {
+			cmd := &exec.Cmd{
+				Path: s.path, Args: wrapper.Command(false), Env: s.env, Dir: dir, Stdin: bytes.NewReader(whole[:n]),
+				SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+			}
+			var exit *exec.ExitError
+			if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != 125 {
+				t.Errorf("%d of %d bytes: %v", n, len(whole), err)
+			}
+		}
+		if _, err := os.Lstat(filepath.Join(dir, "ran")); err == nil {
+			t.Error("a part of a script was run")
 		}
 	})
 }

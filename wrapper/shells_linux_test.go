@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,16 +71,16 @@ func (s shell) start(t *testing.T, c command) *process {
 	if c.dir == "" {
 		c.dir = t.TempDir()
 	}
-	args, err := wrapper.Command(c.dir, c.keep)
-	check(t, err)
 	text, err := c.script.Text()
 	check(t, err)
 	token, err := wrapper.NewToken(rand.Reader)
 	check(t, err)
+	input, err := wrapper.Input(token, c.dir, text)
+	check(t, err)
 	p := &process{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
 	p.Reader = wrapper.NewReader(token, p.stdout, p.stderr)
 	p.cmd = &exec.Cmd{
-		Path: s.path, Args: args, Env: s.env, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		Path: s.path, Args: wrapper.Command(c.keep), Env: s.env, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
 		Stdout: p.Stdout(), Stderr: p.Stderr(),
 	}
 	// What a command leaves may hold the pipes; that is what the markers are for.
@@ -88,7 +89,7 @@ func (s shell) start(t *testing.T, c command) *process {
 	check(t, err)
 	check(t, p.cmd.Start())
 	go func() {
-		_, _ = p.input.Write(append(wrapper.Input(token, text), c.stdin...))
+		_, _ = p.input.Write(slices.Concat(wrapper.Greeting(token), input, c.stdin))
 		_ = p.input.Close()
 	}()
 	t.Cleanup(func() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) })

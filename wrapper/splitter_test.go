@@ -147,7 +147,7 @@ func TestPreambleIsBounded(t *testing.T) {
 
 func TestReaderRefusesWhatMakesNoSense(t *testing.T) {
 	for _, body := range []string{
-		"start -1", "start 0", "start 1", "start 1099511627776", "start 7;x", "start", "start 007", "start 5 6", "exit 0", "exit 256",
+		"group -1", "group 0", "group 1", "group 1099511627776", "group 7;x", "group", "group 007", "group 5 6", "start", "start 7", "exit 0", "exit 256",
 		"exit -1", "exit", "nodir x", "", "other",
 	} {
 		r := wrapper.NewReader(token, nil, nil)
@@ -162,14 +162,14 @@ func TestReaderRefusesWhatMakesNoSense(t *testing.T) {
 
 func TestReaderNeedsBothStreams(t *testing.T) {
 	r := wrapper.NewReader(token, nil, nil)
-	for _, body := range []string{"start 9", "exit 3"} {
+	for _, body := range []string{"group 9", "start", "exit 3"} {
 		_, err := r.Stdout().Write(wrapper.AppendMarker(nil, token, body))
 		check(t, err)
 	}
 	if _, err := r.Status(); err == nil {
 		t.Error("a status from one stream")
 	}
-	for _, body := range []string{"start 9", "exit 3"} {
+	for _, body := range []string{"group 9", "start", "exit 3"} {
 		_, err := r.Stderr().Write(wrapper.AppendMarker(nil, token, body))
 		check(t, err)
 	}
@@ -197,8 +197,10 @@ func TestScriptRefusals(t *testing.T) {
 			t.Errorf("%+v gives %q", s, text)
 		}
 	}
-	if _, err := wrapper.Command("relative", false); err == nil {
-		t.Error("a relative directory is taken")
+	for _, dir := range []string{"", "relative", "/a\x00b"} {
+		if in, err := wrapper.Input(token, dir, nil); err == nil {
+			t.Errorf("the directory %q gives %q", dir, in)
+		}
 	}
 }
 

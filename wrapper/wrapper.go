@@ -2,8 +2,8 @@
 // two output streams alone, when it started, when it ended and with what status.
 //
 // It knows no Docker. A caller starts [Command] as a process that leads its own
-// session and group (as `docker exec` does), writes [Input] and then the
-// command's own input to its stdin, and passes what comes back through a
+// session and group (as `docker exec` does), writes [Greeting], [Input] and then
+// the command's own input to its stdin, and passes what comes back through a
 // [Reader]. The markers on the streams are lines that carry a random token; a
 // [Splitter] takes them out and leaves every other byte as it is.
 package wrapper
@@ -12,6 +12,7 @@ import (
 	_ "embed"
 	"errors"
 	"io"
+	"strings"
 )
 
 //go:embed run.sh
@@ -65,28 +66,33 @@ func AppendMarker(dst []byte, token, body string) []byte {
 	return append(dst, '\n')
 }
 
-// Command is the argument list that runs the wrapper in dir, an absolute path.
-// With keep, what the command left in its group stays when the command exits;
-// without, it is killed.
-func Command(dir string, keep bool) ([]string, error) {
-	if dir == "" || dir[0] != '/' {
-		return nil, errors.New("wrapper: the directory is not absolute")
-	}
+// Command is the argument list that runs the wrapper. With keep, what the command
+// left in its group stays when the command exits; without, it is killed.
+func Command(keep bool) []string {
 	background := "kill"
 	if keep {
 		background = "keep"
 	}
-	return []string{"sh", "-c", runScript, "wsctl", background, dir}, nil
+	return []string{"sh", "-c", runScript, "wsctl", background}
 }
 
-// Input is what the wrapper reads before the command's own input. The script
-// comes from [Script.Text].
-func Input(token string, script []byte) []byte {
-	in := make([]byte, 0, 2*(TokenLen+1)+len(script)+1)
+// Greeting is what the wrapper reads first; it answers with its group. Nothing
+// runs when its input ends here.
+func Greeting(token string) []byte { return append([]byte(token), '\n') }
+
+// Input is what the wrapper reads after the [Greeting] and before the command's
+// own input. It runs the command in dir, an absolute path of any bytes but NUL.
+// The script comes from [Script.Text].
+func Input(token, dir string, script []byte) ([]byte, error) {
+	if dir == "" || dir[0] != '/' || strings.IndexByte(dir, 0) >= 0 {
+		return nil, errors.New("wrapper: the directory is not absolute, or holds a NUL byte")
+	}
+	in := make([]byte, 0, len(dir)+2*(TokenLen+1)+len(script)+2)
+	in = append(append(in, dir...), '\n')
 	in = append(append(in, token...), '\n')
 	in = append(in, script...)
 	if len(script) > 0 && script[len(script)-1] != '\n' {
 		in = append(in, '\n')
 	}
-	return append(append(in, token...), '\n')
+	return append(append(in, token...), '\n'), nil
 }
