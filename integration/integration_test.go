@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package integration holds what a user sees: scripts against the built binary,
 // terminals, signals, and real projects, on a real engine.
 package integration
