@@ -107,7 +107,7 @@ func (a *app) write(cmd *cobra.Command, verb writeVerb, o *writeOptions, path st
 	if o.from != "" {
 		file, err := os.Open(o.from)
 		if err != nil {
-			return sourceError("--from", err)
+			return failedOperation(sourceError("--from", err), nil)
 		}
 		defer file.Close()
 		in, name = file, "--from"
@@ -115,7 +115,7 @@ func (a *app) write(cmd *cobra.Command, verb writeVerb, o *writeOptions, path st
 	return a.changing(cmd, &o.tree, func(ctx context.Context, t *tree) error {
 		source, err := newSource(ctx, in, name)
 		if err != nil {
-			return err
+			return failedOperation(err, nil)
 		}
 		var fi fs.FileInfo
 		err = t.do(path, func(name string) (err error) {
