@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"unicode/utf8"
 
 	"github.com/docker/docker/api/types/mount"
@@ -37,10 +39,15 @@ type mountRequest struct {
 	Root      rootFacts
 	Home      *homeDir
 	Toolchain []mount.Mount
-	User      []Mount
+	// Sources are the identities of the caller's own directories in it.
+	Sources map[string]fileID
+	User    []Mount
 	// Keeper is the staged binary on the host; "" for none.
 	Keeper string
 	Policy placePolicy
+	// Unseen: what the engine has mounted cannot be compared with what was
+	// checked here.
+	Unseen bool
 }
 
 // mountPlan is what the engine is asked to mount.
@@ -49,6 +56,9 @@ type mountPlan struct {
 	// Masks are more names under which the workspace's state would show:
 	// below a read-only mount that holds the root.
 	Masks []string
+	// Sources are what was found at the sources, by target: the engine looks
+	// the names up again.
+	Sources map[string]fileID
 	// Warnings say what a mount does not do, for the caller's eyes.
 	Warnings []string
 }
@@ -71,7 +81,8 @@ func (p mountPlan) Targets() []string {
 func planMounts(ctx context.Context, r mountRequest) (mountPlan, error) {
 	root := bind(r.Root.Real, guestRoot, true)
 	home := bind(r.Home.Path, guestHome, true)
-	plan := mountPlan{Mounts: append([]mount.Mount{root, home}, r.Toolchain...)}
+	plan := mountPlan{Mounts: append([]mount.Mount{root, home}, r.Toolchain...), Sources: map[string]fileID{guestHome: {r.Home.Dev, r.Home.Ino}}}
+	maps.Copy(plan.Sources, r.Sources)
 	if r.Keeper != "" {
 		plan.Mounts = append(plan.Mounts, bind(r.Keeper, guestKeeper, false))
 	}
@@ -79,12 +90,17 @@ func planMounts(ctx context.Context, r mountRequest) (mountPlan, error) {
 		if err := m.checkTarget(plan.Targets()); err != nil {
 			return mountPlan{}, err
 		}
-		checked, dir, err := m.checkSource(ctx, r.Root, r.Policy)
+		checked, found, err := m.checkSource(ctx, r.Root, r.Policy)
 		if err != nil {
 			return mountPlan{}, err
 		}
+		if r.Unseen {
+			if err := refuseUnseen(checked.Source, r.Root.Real); err != nil {
+				return mountPlan{}, err
+			}
+		}
 		if below(checked.Target, guestHome) {
-			if err := r.Home.makeTarget(strings.TrimPrefix(checked.Target, guestHome+"/"), dir); err != nil {
+			if err := r.Home.makeTarget(strings.TrimPrefix(checked.Target, guestHome+"/"), found.dir); err != nil {
 				return mountPlan{}, err
 			}
 		}
@@ -96,6 +112,7 @@ func planMounts(ctx context.Context, r mountRequest) (mountPlan, error) {
 			plan.Warnings = append(plan.Warnings, "the file system mounted at "+workspace.Printable(inner[0])+" is not passed on with "+workspace.Printable(m.Source)+"; mount it by itself")
 		}
 		plan.Mounts = append(plan.Mounts, bind(checked.Source, checked.Target, checked.Writable))
+		plan.Sources[checked.Target] = found.id
 	}
 	for _, m := range plan.Mounts {
 		if alias := stateAlias(m, r.Root); alias != "" {
@@ -159,49 +176,59 @@ func (m Mount) checkTarget(taken []string) error {
 	return nil
 }
 
-// checkSource resolves the source and refuses what commands must not get. dir
-// tells whether it is a directory.
-func (m Mount) checkSource(ctx context.Context, root rootFacts, p placePolicy) (checked Mount, dir bool, err error) {
+// sourceFacts is what checkSource has found at a source.
+type sourceFacts struct {
+	id  fileID
+	dir bool
+}
+
+// checkSource resolves the source and refuses what commands must not get.
+func (m Mount) checkSource(ctx context.Context, root rootFacts, p placePolicy) (checked Mount, found sourceFacts, err error) {
 	if !filepath.IsAbs(m.Source) || strings.ContainsRune(m.Source, 0) {
-		return m, false, mountError(workspace.ErrInvalidArgument, m.Source, "the source must be an absolute path")
+		return m, found, mountError(workspace.ErrInvalidArgument, m.Source, "the source must be an absolute path")
 	}
-	real, err := filepath.EvalSymlinks(m.Source)
+	real, err := followed(m.Source, root.Real)
+	if errors.Is(err, errPlanted) {
+		return m, found, mountError(workspace.ErrDenied, m.Source, "%w", err)
+	}
 	if err != nil {
-		return m, false, sourceError(m.Source, err)
+		return m, found, sourceError(m.Source, err)
 	}
 	if !utf8.ValidString(real) {
-		return m, false, mountError(workspace.ErrInvalidArgument, m.Source, "the source %q is not UTF-8, and the engine's API cannot carry other names; rename it", real)
+		return m, found, mountError(workspace.ErrInvalidArgument, m.Source, "the source %q is not UTF-8, and the engine's API cannot carry other names; rename it", real)
 	}
 	info, err := os.Lstat(real)
 	if err != nil {
-		return m, false, sourceError(m.Source, err)
+		return m, found, sourceError(m.Source, err)
 	}
-	id, err := identify(real)
-	if err != nil {
-		return m, false, sourceError(m.Source, err)
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return m, found, sourceError(m.Source, errors.ErrUnsupported)
 	}
+	id := fileID{uint64(st.Dev), uint64(st.Ino)}
+	found = sourceFacts{id: id, dir: info.IsDir()}
 	m.Source = real
 	switch {
 	case info.Mode()&fs.ModeSocket != 0:
-		return m, false, mountError(workspace.ErrDenied, real, "a socket is a way out of the sandbox; only files and directories can be mounted")
+		return m, found, mountError(workspace.ErrDenied, real, "a socket is a way out of the sandbox; only files and directories can be mounted")
 	case !info.IsDir() && !info.Mode().IsRegular():
-		return m, false, mountError(workspace.ErrDenied, real, "only regular files and directories can be mounted")
+		return m, found, mountError(workspace.ErrDenied, real, "only regular files and directories can be mounted")
 	}
 	if err := p.refuseSource(real, id); err != nil {
-		return m, false, mountError(workspace.ErrDenied, real, "%w", err)
+		return m, found, mountError(workspace.ErrDenied, real, "%w", err)
 	}
 	if err := refuseState(real, root); err != nil {
-		return m, false, mountError(workspace.ErrDenied, real, "%w", err)
+		return m, found, mountError(workspace.ErrDenied, real, "%w", err)
 	}
 	if m.Writable && passes(root.Real, id) {
-		return m, false, mountError(workspace.ErrDenied, real, "it holds the root, whose state must not be writable by a second name; mount it read-only, or something smaller")
+		return m, found, mountError(workspace.ErrDenied, real, "it holds the root, whose state must not be writable by a second name; mount it read-only, or something smaller")
 	}
 	if info.IsDir() {
 		if err := p.searchSource(ctx, real, id); err != nil {
-			return m, true, err
+			return m, found, err
 		}
 	}
-	return m, info.IsDir(), nil
+	return m, found, nil
 }
 
 // refuseSource is refusePlace for what is mounted beside the root: directories of

@@ -52,8 +52,11 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Elsewhere numbers of devices and inodes are not those of this machine.
+	seen := staged != "" && d.engine.local() && d.opts.Runtime == ""
 	mounts, err := planMounts(ctx, mountRequest{
-		Root: d.facts, Home: home, Toolchain: tools.Mounts, User: d.opts.Mounts, Keeper: staged, Policy: d.policy,
+		Root: d.facts, Home: home, Toolchain: tools.Mounts, Sources: tools.Sources, User: d.opts.Mounts, Keeper: staged,
+		Policy: d.policy, Unseen: !seen,
 	})
 	if err != nil {
 		return nil, err
@@ -86,6 +89,9 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 		p.spec.Keeper = guestKeeper
 	}
 	p.expected = d.expectation(p.spec, image.volumes)
+	if seen {
+		p.expected.Sources = mounts.Sources
+	}
 	for _, dir := range append(pathOf(d.env(p, "")), "/bin", "/usr/bin") {
 		if at := path.Join(dir, "sh"); path.IsAbs(dir) && !slices.Contains(p.shells, at) && len(p.shells) < maxShells {
 			p.shells = append(p.shells, at)

@@ -56,6 +56,9 @@ type expectation struct {
 	// Targets are the mounts asked for, by place inside; the value says
 	// whether it can be written.
 	Targets map[string]bool
+	// Sources are what must be mounted, by target. nil where it cannot be
+	// compared.
+	Sources map[string]fileID
 	// Masks must be empty read-only directories.
 	Masks []string
 	// Namespaces are the machine's, by name; none may be the container's.
@@ -73,6 +76,9 @@ func postureItems(want expectation) []keeper.Item {
 	var items []keeper.Item
 	for _, p := range slices.Concat([]string{procStatus, procMountinfo, procLimits, procNetDev}, cgroupFiles(want.Cgroup)) {
 		items = append(items, keeper.Item{Ask: keeper.AskRead, Path: p})
+	}
+	for _, target := range slices.Sorted(maps.Keys(want.Sources)) {
+		items = append(items, keeper.Item{Ask: keeper.AskStat, Path: target})
 	}
 	if want.Namespaces == nil {
 		return items
@@ -105,7 +111,7 @@ func wrong(all []finding) []finding {
 func posture(r report, want expectation) []finding {
 	return slices.Concat(
 		processFindings(r, want), limitFindings(r, want), cgroupFindings(r, want),
-		networkFindings(r, want), namespaceFindings(r, want), mountFindings(r, want),
+		networkFindings(r, want), namespaceFindings(r, want), mountFindings(r, want), sourceFindings(r, want),
 	)
 }
 
@@ -339,5 +345,23 @@ func mountFindings(r report, want expectation) []finding {
 		found = append(found, finding{"mask " + target, "tmpfs, read-only: true", masked[target]})
 	}
 	slices.SortFunc(found, func(a, b finding) int { return strings.Compare(a.Name, b.Name) })
+	return found
+}
+
+// sourceFindings compares what was mounted with what was looked at before: who can
+// write to a directory above a source can swap it until the engine has found it.
+func sourceFindings(r report, want expectation) []finding {
+	const fine = "what was checked"
+	var found []finding
+	for _, target := range slices.Sorted(maps.Keys(want.Sources)) {
+		f := finding{"source of " + target, fine, fine}
+		switch got, err := r.file(target); {
+		case err != nil:
+			f.Got = "(" + err.Error() + ")"
+		case fileID{got.dev, got.ino} != want.Sources[target]:
+			f.Got = "another file or directory"
+		}
+		found = append(found, f)
+	}
 	return found
 }

@@ -46,6 +46,8 @@ type toolchainRequest struct {
 type toolchain struct {
 	Image  imageInfo
 	Mounts []mount.Mount
+	// Sources are what was found at the caller's own directories, by target.
+	Sources map[string]fileID
 	// UserName is the command's user in the image's passwd file.
 	UserName string
 }
@@ -71,7 +73,12 @@ func useToolchain(ctx context.Context, api imageAPI, r toolchainRequest) (toolch
 	if err := needShell(dirs); err != nil {
 		return toolchain{}, err
 	}
-	t := toolchain{UserName: h.user.name}
+	t := toolchain{UserName: h.user.name, Sources: map[string]fileID{}}
+	for _, d := range dirs {
+		if d.id != (fileID{}) {
+			t.Sources[d.target] = d.id
+		}
+	}
 	if t.Mounts, err = toolchainMounts(dirs); err != nil {
 		return toolchain{}, err
 	}
@@ -94,7 +101,10 @@ func toolchainError(subject, format string, args ...any) error {
 
 // hostDirectory is a directory, or a file of /etc, of this machine and where it
 // is inside.
-type hostDirectory struct{ source, target string }
+type hostDirectory struct {
+	source, target string
+	id             fileID // of the caller's own; zero for the system's
+}
 
 // toolchainEtc is what of /etc is mounted where the host has it: what programs
 // need, and nothing that tells of persons or holds keys. The pki and
@@ -107,14 +117,14 @@ var toolchainEtc = []string{
 // directories lists what is mounted: /usr, those of /bin, /lib and so on that are
 // directories of their own, entries of /etc, and the caller's.
 func (r toolchainRequest) directories(ctx context.Context, h hostFacts) ([]hostDirectory, error) {
-	dirs := []hostDirectory{{"/usr", "/usr"}}
+	dirs := []hostDirectory{{source: "/usr", target: "/usr"}}
 	for _, d := range h.real {
-		dirs = append(dirs, hostDirectory{d, d})
+		dirs = append(dirs, hostDirectory{source: d, target: d})
 	}
 	for _, name := range toolchainEtc {
 		real, err := filepath.EvalSymlinks("/etc/" + name)
 		if err == nil {
-			dirs = append(dirs, hostDirectory{real, "/etc/" + name})
+			dirs = append(dirs, hostDirectory{source: real, target: "/etc/" + name})
 		}
 	}
 	for _, dir := range r.Dirs {
@@ -132,14 +142,14 @@ func (r toolchainRequest) directories(ctx context.Context, h hostFacts) ([]hostD
 		if err := m.checkTarget(append(taken, guestHome, guestKeeper)); err != nil {
 			return nil, err
 		}
-		checked, isDir, err := m.checkSource(ctx, r.Root, r.Policy)
+		checked, found, err := m.checkSource(ctx, r.Root, r.Policy)
 		if err != nil {
 			return nil, err
 		}
-		if !isDir {
+		if !found.dir {
 			return nil, workspace.Errorf(workspace.ErrNotDirectory, "toolchain", dir, "a toolchain is a directory; for a file use --mount")
 		}
-		dirs = append(dirs, hostDirectory{checked.Source, checked.Target})
+		dirs = append(dirs, hostDirectory{source: checked.Source, target: checked.Target, id: found.id})
 	}
 	return dirs, nil
 }

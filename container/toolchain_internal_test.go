@@ -359,14 +359,14 @@ func TestToolchainThatCannotBeHad(t *testing.T) {
 	if !errors.Is(err, workspace.ErrUnavailable) || !strings.Contains(err.Error(), "--image") {
 		t.Errorf("engine elsewhere: %v", err)
 	}
-	err = needShell([]hostDirectory{{"/nowhere", "/nowhere"}})
+	err = needShell([]hostDirectory{{source: "/nowhere", target: "/nowhere"}})
 	if !errors.Is(err, workspace.ErrUnavailable) || !strings.Contains(err.Error(), "--toolchain") || !strings.Contains(err.Error(), "--image") {
 		t.Errorf("shell elsewhere: %v", err)
 	}
 }
 
 func TestVisiblePath(t *testing.T) {
-	dirs := []hostDirectory{{"/usr", "/usr"}, {"/x/opt", "/opt/tool"}}
+	dirs := []hostDirectory{{source: "/usr", target: "/usr"}, {source: "/x/opt", target: "/opt/tool"}}
 	h := hostFacts{links: map[string]string{"bin": "usr/bin"}, sbin: []string{"x"}}
 	for path, want := range map[string]string{
 		"/usr/bin:/bin:/sbin":                         "/usr/bin:/bin:/sbin",
