@@ -13,10 +13,13 @@ const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bi
 
 // isTrap tells whether a variable of an image would act on every program or on
 // the wrapper's shell: what the dynamic linker loads (ld.so(8)), what a shell
-// reads first or how it traces and splits (bash(1), POSIX sh).
+// reads first or how it traces and splits (bash(1), POSIX sh); or on the keeper,
+// a Go program whose runtime would print into a command's stderr, or collect no
+// garbage (pkg.go.dev/runtime, "Environment Variables").
 func isTrap(name string) bool {
 	switch name {
-	case "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_XTRACEFD", "PS4", "IFS", "CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "GCONV_PATH", "LOCPATH", "NLSPATH", "GLIBC_TUNABLES":
+	case "ENV", "BASH_ENV", "SHELLOPTS", "BASHOPTS", "BASH_XTRACEFD", "PS4", "IFS", "CDPATH", "GLOBIGNORE", "PROMPT_COMMAND", "GCONV_PATH", "LOCPATH", "NLSPATH", "GLIBC_TUNABLES",
+		"GODEBUG", "GOTRACEBACK", "GOGC", "GOMEMLIMIT":
 		return true
 	}
 	return strings.HasPrefix(name, "LD_") || strings.HasPrefix(name, "BASH_FUNC_")

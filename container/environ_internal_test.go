@@ -11,11 +11,12 @@ func TestEnvOfAnImageIsCleaned(t *testing.T) {
 	kept, unset := cleanEnv([]string{
 		"FOO=bar", "LD_PRELOAD=/evil.so", "LD_LIBRARY_PATH=/x", "ENV=/rc", "BASH_ENV=/rc", "BASH_FUNC_ls%%=() { id; }", "SHELLOPTS=xtrace", "PS4=$(id)",
 		"LD_PRELOAD=again", "EMPTY=", "A=b=c", "noequals", "=x", "N=a\x00b", "ENVIRON=ok", "LDFLAGS=-s", "PATH=/opt/bin:/bin",
+		"GODEBUG=schedtrace=1", "GOTRACEBACK=crash", "GOGC=off", "GOMEMLIMIT=1", "GOFLAGS=-v",
 	})
-	if want := []string{"FOO=bar", "EMPTY=", "A=b=c", "ENVIRON=ok", "LDFLAGS=-s", "PATH=/opt/bin:/bin"}; !slices.Equal(kept, want) {
+	if want := []string{"FOO=bar", "EMPTY=", "A=b=c", "ENVIRON=ok", "LDFLAGS=-s", "PATH=/opt/bin:/bin", "GOFLAGS=-v"}; !slices.Equal(kept, want) {
 		t.Errorf("kept %q, want %q", kept, want)
 	}
-	if want := []string{"BASH_ENV", "BASH_FUNC_ls%%", "ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "PS4", "SHELLOPTS"}; !slices.Equal(unset, want) {
+	if want := []string{"BASH_ENV", "BASH_FUNC_ls%%", "ENV", "GODEBUG", "GOGC", "GOMEMLIMIT", "GOTRACEBACK", "LD_LIBRARY_PATH", "LD_PRELOAD", "PS4", "SHELLOPTS"}; !slices.Equal(unset, want) {
 		t.Errorf("unset %q, want %q", unset, want)
 	}
 	for _, env := range [][]string{nil, {"PATH="}} {
