@@ -72,10 +72,7 @@ func newCreate(s createSpec) (createRequest, error) {
 	}
 	withInit := s.Keeper == ""
 	pids := s.Pids
-	var env []string
-	for _, name := range s.Unset {
-		env = append(env, name) // without '=': the engine drops it
-	}
+	env := slices.Clone(s.Unset) // without '=': the engine drops them
 	return createRequest{
 		Config: &container.Config{
 			Image:      s.Image,
