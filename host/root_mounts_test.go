@@ -5,8 +5,10 @@ package host_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -155,6 +157,41 @@ func TestRootMountAppears(t *testing.T) {
 			check(t, unix.Unmount(a.path("p/q"), unix.MNT_DETACH))
 			check(t, os.RemoveAll(a.in))
 		}
+	})
+}
+
+// An entry of the root itself is described by one call that also tells its mount:
+// the answer is the one that a resolved name gets, and another mount is seen.
+func TestStatOfARootsOwnEntry(t *testing.T) {
+	same := func(t *testing.T, a *area, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			top, err := a.r.Lstat(bg, name)
+			check(t, err)
+			resolved, err := a.r.Lstat(bg, "./"+name)
+			check(t, err)
+			if !reflect.DeepEqual(top.Sys(), resolved.Sys()) || top.Mode() != resolved.Mode() ||
+				top.Size() != resolved.Size() || !top.ModTime().Equal(resolved.ModTime()) {
+				t.Errorf("%s: %+v, resolved %+v", name, top, resolved)
+			}
+		}
+	}
+	a := newArea(t, host.TestHooks{}, host.RootOptions{NoMounts: true}, "f = F", "d/")
+	check(t, os.Symlink("f", a.path("l")))
+	// Beyond what fits into nanoseconds of 64 bits.
+	check(t, os.Chtimes(a.path("f"), time.Time{}, time.Unix(1<<33+1e9, 5)))
+	same(t, a, "f", "d", "l")
+	_, err := a.r.Stat(bg, "none")
+	wantCode(t, err, workspace.ErrNotFound)
+	inMounts(t, func(t *testing.T, dir string) {
+		a := mounted(t, dir, host.TestHooks{}, true)
+		defer a.unmount()
+		a.grow("over = O")
+		check(t, unix.Mount(a.path("f"), a.path("over"), "", unix.MS_BIND, ""))
+		defer func() { check(t, unix.Unmount(a.path("over"), unix.MNT_DETACH)) }()
+		_, err := a.r.Stat(bg, "over")
+		wantCode(t, err, workspace.ErrUnsupported)
+		same(t, a, "f")
 	})
 }
 

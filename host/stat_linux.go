@@ -128,13 +128,49 @@ func (r *Root) stat(ctx context.Context, op, name string, follow bool) (fs.FileI
 // nowhere else when it is not followed, so nothing need be held. done is false
 // when the name needs more than that.
 func (r *Root) statTop(name string, follow bool, st *unix.Stat_t) (done bool, err error) {
-	if r.opts.NoMounts || strings.IndexByte(name, '/') >= 0 || name == "." || !plain(name) {
+	if strings.IndexByte(name, '/') >= 0 || name == "." || !plain(name) {
 		return false, nil
 	}
-	if err := statEntry(r.fd, name, st); err != nil {
+	if r.opts.NoMounts && r.hooks.on(guardMounts) {
+		if done, err := r.statUnmounted(name, st); !done || err != nil {
+			return done, err
+		}
+	} else if err := statEntry(r.fd, name, st); err != nil {
 		return true, err
 	}
 	return !follow && !isType(st, unix.S_IFDIR) || isType(st, unix.S_IFREG), nil
+}
+
+// statUnmounted is statEntry of the root that also asks which mount the entry
+// lies in (statx(2), Linux 5.8). done is false when that is another than the
+// root's, or is not told: then the name is resolved.
+func (r *Root) statUnmounted(name string, st *unix.Stat_t) (done bool, err error) {
+	var x unix.Statx_t
+	err = ignoreIntr(func() error {
+		return unix.Statx(r.fd, name, unix.AT_SYMLINK_NOFOLLOW|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &x)
+	})
+	const needed = unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
+	switch {
+	case err == unix.ENOENT:
+		return true, err
+	case err != nil, x.Mask&needed != needed, r.mount == 0, x.Mnt_id != r.mount:
+		return false, nil
+	}
+	st.Dev, st.Ino = unix.Mkdev(x.Dev_major, x.Dev_minor), x.Ino
+	st.Mode, st.Size = uint32(x.Mode), int64(x.Size)
+	st.Uid, st.Gid = x.Uid, x.Gid
+	setField(&st.Nlink, x.Nlink)
+	setTime(&st.Mtim, x.Mtime)
+	setTime(&st.Ctim, x.Ctime)
+	return true, nil
+}
+
+// setField sets a field whose type differs between architectures.
+func setField[F, V int32 | int64 | uint32 | uint64](field *F, v V) { *field = F(v) }
+
+func setTime(field *unix.Timespec, t unix.StatxTimestamp) {
+	setField(&field.Sec, t.Sec)
+	setField(&field.Nsec, t.Nsec)
 }
 
 // ReadLink implements workspace.Files.
