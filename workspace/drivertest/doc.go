@@ -21,7 +21,7 @@
 //	}
 //
 // A chapter of cases is a file: lifecycle, files, paths, exec, streams,
-// background, processes, errors, hostile. A case names the rule it defends and
+// background, processes, shell, errors, hostile. A case names the rule it defends and
 // shows it when it fails, and has a time limit of its own.
 //
 // What a driver cannot do it says in Capabilities. No case is skipped for it:

@@ -108,6 +108,7 @@ func chapters() []chapter {
 		{"streams", streamCases()},
 		{"background", backgroundCases()},
 		{"processes", processCases()},
+		{"shell", shellCases()},
 		{"errors", errorCases()},
 		{"hostile", hostileCases()},
 	}
