@@ -74,7 +74,7 @@ func sessions(document string, first bool) []docSession {
 			wanted = wanted || marked
 		}
 		for i++; i < len(lines) && strings.TrimSpace(lines[i]) != "```"; i++ {
-			if !strings.HasPrefix(lines[i], "go build -o wsctl ") {
+			if !strings.Contains(lines[i], "go build -o wsctl ") {
 				s.script += lines[i] + "\n"
 			}
 		}
