@@ -7,7 +7,17 @@ import (
 )
 
 const completionLong = `Print a script that makes a shell complete the verbs and flags of wsctl, and the
-values of those that take one of a few words.`
+values of those that take one of a few words. The one for bash needs the package
+bash-completion, loaded before it.`
+
+// needsBashCompletion stands before cobra's script, which without that package
+// prints an error at every Tab.
+const needsBashCompletion = `if ! declare -F _get_comp_words_by_ref >/dev/null; then
+    echo 'wsctl: completion in bash needs the package bash-completion, loaded before this' >&2
+    return 1
+fi
+
+`
 
 const completionExample = `  source <(wsctl completion bash)
   wsctl completion zsh > "${fpath[1]}/_wsctl"
@@ -35,6 +45,7 @@ func newCompletionCommand(a *app) *cobra.Command {
 			var err error
 			switch root := cmd.Root(); args[0] {
 			case "bash":
+				b.WriteString(needsBashCompletion)
 				err = root.GenBashCompletionV2(&b, true)
 			case "zsh":
 				err = root.GenZshCompletion(&b)

@@ -47,6 +47,10 @@ func (a *app) containerOptions(e *container.Engine, place *placeOptions) (contai
 	if err != nil {
 		return container.Options{}, err
 	}
+	cache := a.env.cacheDir()
+	if cache == "" {
+		return container.Options{}, workspace.Errorf(workspace.ErrInvalidArgument, "cache", "", "neither HOME nor XDG_CACHE_HOME is an absolute path; set one, below which wsctl keeps homes and programs of sandboxes")
+	}
 	keeperFile, reason := guestKeeper(e, place.image)
 	if reason != "" {
 		a.ui.warn("%s", reason)
@@ -64,7 +68,7 @@ func (a *app) containerOptions(e *container.Engine, place *placeOptions) (contai
 		Mounts:    mounts,
 		Runtime:   place.runtime,
 		FreshHome: place.freshHome,
-		CacheDir:  a.env.cacheDir(),
+		CacheDir:  cache,
 		Home:      a.env.get("HOME"),
 		Keeper:    keeperFile,
 		Version:   thisBuild().Version,

@@ -30,8 +30,9 @@ func newHelpCommand() *cobra.Command {
 			case len(rest) > 0:
 				return noVerb(found, rest)
 			}
-			// The flag --help is made when a verb runs.
+			// These flags are made when a verb runs.
 			found.InitDefaultHelpFlag()
+			found.InitDefaultVersionFlag()
 			return found.Help()
 		},
 	}

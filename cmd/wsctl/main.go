@@ -27,8 +27,8 @@ type app struct {
 	env environment
 }
 
-const rootLong = `wsctl gives a command a place that it cannot break out of: one directory of this
-machine, in one hardened Docker container that goes when wsctl does.`
+const rootLong = `wsctl is a place for commands that nobody has read: one directory of this machine,
+and one hardened Docker container that goes when wsctl does.`
 
 const rootExample = `  wsctl run -- go test ./...
   wsctl shell

@@ -39,7 +39,8 @@ var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pi
 
 func (o *placeOptions) addFlags(cmd *cobra.Command) {
 	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
-	cmd.Flags().StringVar(&o.root, "root", ".", "the directory that the sandbox is over, a `DIR`")
+	o.root = "."
+	cmd.Flags().Var(&named{&o.root, "DIR"}, "root", "directory that the sandbox is over")
 	_ = cmd.MarkFlagDirname("root")
 	addChoice(cmd, &o.driver, "driver", "where commands run: container, or host, which confines nothing")
 	o.addContainerFlags(cmd)
@@ -51,21 +52,23 @@ func (o *placeOptions) addContainerFlags(cmd *cobra.Command) {
 	o.toolchain.name, o.mounts.name = "DIR", "SRC:DST[:rw]"
 	// The engine takes no less than 6 MiB.
 	o.memory = size{least: 6 << 20, most: 1 << 50}
-	o.pids.most = 1 << 22
+	// Room for the keepers and a command: container.Options.Pids.
+	o.pids = count{least: 32, most: 1 << 22}
+	o.network = container.DefaultNetwork
 
 	f := cmd.Flags()
-	f.StringVar(&o.image, "image", "", "run in this image, a `REF` (default: the programs of this machine)")
+	f.Var(&named{&o.image, "REF"}, "image", "run in this image (default: the programs of this machine)")
 	addChoice(cmd, &o.pull, "pull", "when to pull the image")
 	f.Var(&o.toolchain, "toolchain", "directory of this machine with more programs, read-only at the same path (repeatable)")
 	_ = cmd.MarkFlagDirname("toolchain")
 	f.Var(&o.memory, "memory", "memory limit, at least 6m (default "+units.BytesSize(container.DefaultMemory)+")")
 	f.Var(&o.cpus, "cpus", fmt.Sprintf("processors at most, fractions allowed (default %v)", container.DefaultCPUs))
-	f.Var(&o.pids, "pids", fmt.Sprintf("processes and threads at most (default %d)", container.DefaultPids))
-	f.StringVar(&o.network, "network", container.DefaultNetwork, "none, bridge, or the `NAME` of a network of the engine")
+	f.Var(&o.pids, "pids", fmt.Sprintf("processes and threads at most, 32 or more (default %d)", container.DefaultPids))
+	f.Var(&named{&o.network, "NAME"}, "network", "none, bridge, or another network of the engine")
 	_ = cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions([]string{"none", "bridge"}, cobra.ShellCompDirectiveNoFileComp))
-	f.StringVar(&o.user, "user", "", "run as `UID:GID` (default: you; for root, the owner of the root directory)")
+	f.Var(&named{&o.user, "UID:GID"}, "user", "run as this user and group (default: you; for root, the owner of the root directory)")
 	f.Var(&o.mounts, "mount", "directory or file of this machine at another path inside, read-only without :rw (repeatable)")
-	f.StringVar(&o.runtime, "runtime", "", "the `NAME` of a runtime of the engine, such as runsc (default: the engine's)")
+	f.Var(&named{&o.runtime, "NAME"}, "runtime", "runtime of the engine, such as runsc (default: the engine's)")
 	f.BoolVar(&o.freshHome, "fresh-home", false, "an empty home directory instead of the one kept for this root")
 }
 

@@ -74,7 +74,7 @@ func (o *commandOptions) addFlags(cmd *cobra.Command) {
 	o.background = choice{words: []string{string(workspace.BackgroundKill), string(workspace.BackgroundKeep)}}
 	o.maxOutput.most = maxMaxOutput
 	f := cmd.Flags()
-	f.StringVar(&o.dir, "dir", "", "run in this `DIR`, below the root or as the command sees it")
+	f.Var(&named{&o.dir, "DIR"}, "dir", "run in this directory, below the root or as the command sees it")
 	_ = cmd.MarkFlagDirname("dir")
 	o.env.addFlags(cmd)
 	f.Var(&o.timeout, "timeout", "end the command after this time, in seconds or as 90s, 2m; 0: never (default 0)")
@@ -130,7 +130,7 @@ func newRunCommand(a *app) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false)
-	f.StringVarP(&o.shell, "command", "c", "", "run this `LINE` of shell instead of CMD")
+	f.VarP(&named{&o.shell, "LINE"}, "command", "c", "run this line of shell instead of CMD")
 	f.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on; otherwise the command finds it empty")
 	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own, joined to this one")
 	f.BoolVar(&o.json, "json", false, "print one JSON object when the command has ended, and nothing else")
@@ -222,6 +222,10 @@ func (a *app) runIn(ctx context.Context, place *placeOptions, env *envOptions, m
 	if c.Dir != "" {
 		// Before anything is started for it; Exec checks again.
 		if _, err := ws.Stat(ctx, c.Dir); err != nil {
+			var e *workspace.Error
+			if errors.As(err, &e) {
+				err = &workspace.Error{Code: e.Code, Op: "--dir", Path: e.Path, Err: e.Err}
+			}
 			return nil, err
 		}
 	}

@@ -36,7 +36,7 @@ func newShellCommand(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.dir, "dir", "", "start in this `DIR`, below the root or as the shell sees it")
+	f.Var(&named{&o.dir, "DIR"}, "dir", "start in this directory, below the root or as the shell sees it")
 	_ = cmd.MarkFlagDirname("dir")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
 	o.env.addFlags(cmd)

@@ -117,10 +117,10 @@ func (n *size) Set(s string) error {
 	return nil
 }
 
-// count is a whole number above zero.
+// count is a whole number.
 type count struct {
-	value int64
-	most  int64
+	value       int64
+	least, most int64
 }
 
 func (n *count) String() string {
@@ -135,8 +135,8 @@ func (n *count) Type() string { return "N" }
 
 func (n *count) Set(s string) error {
 	v, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || v < 1 || v > n.most {
-		return fmt.Errorf("not a number from 1 to %d", n.most)
+	if err != nil || v < n.least || v > n.most {
+		return fmt.Errorf("not a number from %d to %d", n.least, n.most)
 	}
 	n.value = v
 	return nil
@@ -196,6 +196,50 @@ func addChoice(cmd *cobra.Command, c *choice, name, usage string) {
 	_ = cmd.RegisterFlagCompletionFunc(name, c.complete)
 }
 
+// named is any string. Its name stands apart from the usage, which shells show as
+// it is when they complete: a name in backquotes, as pflag has it, is shown with
+// them.
+type named struct {
+	value *string
+	name  string
+}
+
+func (t *named) String() string {
+	if t.value == nil { // pflag asks a zero value
+		return ""
+	}
+	return *t.value
+}
+
+// Type names the value in help texts.
+func (t *named) Type() string { return t.name }
+
+func (t *named) Set(s string) error {
+	*t.value = s
+	return nil
+}
+
+// names is a flag of names, separated by commas, that may be given several
+// times. Empty: no name.
+type names struct{ values *[]string }
+
+func (n *names) String() string {
+	if n.values == nil { // pflag asks a zero value
+		return ""
+	}
+	return strings.Join(*n.values, ",")
+}
+
+// Type names the value in help texts.
+func (n *names) Type() string { return "NAME,PREFIX*" }
+
+func (n *names) Set(s string) error {
+	if s != "" {
+		*n.values = append(*n.values, strings.Split(s, ",")...)
+	}
+	return nil
+}
+
 // list is a flag that may be given several times; its values may hold commas.
 type list struct {
 	values []string
@@ -221,5 +265,7 @@ var (
 	_ pflag.Value = (*count)(nil)
 	_ pflag.Value = (*cpus)(nil)
 	_ pflag.Value = (*choice)(nil)
+	_ pflag.Value = (*named)(nil)
+	_ pflag.Value = (*names)(nil)
 	_ pflag.Value = (*list)(nil)
 )

@@ -62,7 +62,7 @@ func TestNumbersHaveBounds(t *testing.T) {
 		good  []string
 		bad   []string
 	}{
-		{&count{most: 10}, []string{"1", "10"}, []string{"0", "-1", "11", "1.5", "", "x"}},
+		{&count{least: 1, most: 10}, []string{"1", "10"}, []string{"0", "-1", "11", "1.5", "", "x"}},
 		{&cpus{}, []string{"0.5", "2", "1e1"}, []string{"0", "-1", "0.001", "NaN", "Inf", "1e9", "", "x"}},
 		{&choice{words: []string{"a", "b"}}, []string{"a", "b"}, []string{"", "c", "A"}},
 		{&list{}, []string{"a,b"}, []string{""}},
