@@ -13,7 +13,12 @@ import (
 // TestConformance holds both ways of running a command to the contract.
 func TestConformance(t *testing.T) {
 	t.Run("warm", func(t *testing.T) { conform(t, true) })
-	t.Run("cold", func(t *testing.T) { conform(t, false) })
+	t.Run("cold", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("-short: the cold path was left out; it takes minutes")
+		}
+		conform(t, false)
+	})
 }
 
 func conform(t *testing.T, kept bool) {

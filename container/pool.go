@@ -74,7 +74,7 @@ func newPool(launch func(context.Context) (*server, error), pids int64) *pool {
 }
 
 // errPoolClosed is the error of a pool whose container is being given up.
-var errPoolClosed = errors.New("the container is being removed")
+var errPoolClosed error = &notRun{errors.New("the container is being removed")}
 
 // get returns an idle server, or waits for one to become idle or to be started,
 // whichever is first.
