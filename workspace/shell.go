@@ -129,7 +129,8 @@ func (w *Workspace) OpenShell(ctx context.Context, o ShellOptions) (*Shell, erro
 // not do (or the shell is bash, which would go on with the rest of the text)
 // the shell itself is ended and Lost says so. bash also goes on with the rest
 // when a program catches the interrupt and exits by itself (bash(1),
-// "SIGNALS"). All of it takes at most KillGrace and two seconds.
+// "SIGNALS"). All of it takes at most KillGrace and four seconds, and mostly less
+// than KillGrace.
 //
 // The error is ABORTED, DISPOSED or another as Exec's, with the partial Output.
 func (s *Shell) Run(ctx context.Context, c ShellCommand) (*ShellOutput, error) {
