@@ -50,7 +50,7 @@ func expected(call string, id int) []string {
 	return []string{"EPERM", "ENOSYS", "absent"}
 }
 
-// SECURITY-FACTS C02, C03, C04: what a command must not do, it cannot. The twins
+// What a command must not do, it cannot. The twins
 // that must pass are in the same list.
 func TestSystemCallsInside(t *testing.T) {
 	t.Parallel()
@@ -96,7 +96,7 @@ func TestSystemCallsInside(t *testing.T) {
 	}
 }
 
-// SECURITY-FACTS C05, C06, C07, C08, C10: network, sockets, kernel files and
+// Network, sockets, kernel files and
 // groups as a shell inside finds them.
 func TestWhatACommandFindsInside(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ echo runs' > $f && chmod 755 $f && $f`, "runs"},
 	}
 }
 
-// CASES K5: what an engine says of the container.
+// What an engine says of the container.
 func TestContainerAsTheEngineSeesIt(t *testing.T) {
 	t.Parallel()
 	e, root, cli := connect(t), newRoot(t), enginetest.Client(t)

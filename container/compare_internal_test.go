@@ -118,7 +118,7 @@ func other(v reflect.Value) (reflect.Value, bool) {
 	return out, true
 }
 
-// SECURITY-FACTS C14: whatever single field an engine, or an image, makes
+// Whatever single field an engine, or an image, makes
 // another is found, also those that the request leaves empty.
 func TestCompareFindsEachField(t *testing.T) {
 	t.Parallel()

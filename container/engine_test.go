@@ -73,7 +73,7 @@ var tooNew = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	}
 })
 
-// CASES L4: an engine that is absent, denied, hung or too old is told as what it
+// An engine that is absent, denied, hung or too old is told as what it
 // is, in seconds.
 func TestConnectTellsWhyThereIsNoEngine(t *testing.T) {
 	t.Parallel()
@@ -169,7 +169,7 @@ func TestConnectLearnsWhatTheEngineIs(t *testing.T) {
 	}
 }
 
-// SECURITY-FACTS H07: what a root holds for docker's own tools decides nothing.
+// What a root holds for docker's own tools decides nothing.
 func TestConnectReadsNoDockerConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, ".docker"), 0o700); err != nil {

@@ -51,6 +51,9 @@ func (d *Driver) Start(ctx context.Context, c workspace.Command, s workspace.Str
 		if !errors.As(err, &failed) {
 			return r, err
 		}
+		if given := d.current() != b; given && again {
+			continue
+		}
 		why, over := b.ended(ctx)
 		if !over || !again {
 			return nil, b.lost(ctx, failed.cause)
@@ -134,7 +137,9 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 			return nil, err
 		}
 		before := srv.markers.Load()
-		w.cmd, err = srv.client.Start(ctx, req, streams)
+		bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+		w.cmd, err = srv.client.Start(bounded, req, streams)
+		cancel()
 		if err == nil {
 			w.srv = srv
 			go w.wait()
@@ -143,6 +148,11 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 		b.pool.put(srv)
 		lost := errors.Is(err, keeper.ErrLost) || errors.Is(err, keeper.ErrBusy)
 		switch {
+		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+			// A keeper that does not answer was stopped by a command, which
+			// may do so to every process of its user.
+			d.discard(b, "a keeper did not answer: a command has stopped it")
+			return nil, &notRun{err}
 		case !lost || srv.markers.Load() != before:
 			return nil, w.startError(ctx, c, err)
 		// It was lost while it was idle, or never came to be: a keeper writes
@@ -152,6 +162,10 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 		}
 	}
 }
+
+// answerTimeout is how long a serving keeper may take to start a command, which
+// it does in milliseconds.
+const answerTimeout = 5 * time.Second
 
 // maxTries is how many serving keepers may be lost before they start a command.
 const maxTries = 3
@@ -236,16 +250,26 @@ func (w *warm) wait() {
 	}
 }
 
-// sweep ends what a lost keeper left behind: what its keeper was a parent of is
-// PID 1's now.
+// sweep ends what a lost keeper left behind: what it was a parent of is PID 1's
+// once it is gone. One that was given up and stays has been stopped by a command.
 func (w *warm) sweep(ctx context.Context) {
+	t := time.NewTimer(goneTimeout)
+	defer t.Stop()
+	select {
+	case <-w.srv.client.Gone():
+	case <-t.C:
+		w.d.discard(w.b, "a keeper that was given up does not end: a command has stopped it")
+		return
+	}
 	if _, left, err := w.b.pid1.Sweep(ctx, sweepTimeout); err != nil || left > 0 {
 		w.d.discard(w.b, "the keeper of a command was killed, and what it ran could not be ended")
 	}
 }
 
-// Bounds of a question to PID 1 and of a sweep by it.
+// Bounds of a question to PID 1, of a sweep by it, and of the end of a keeper that
+// was given up.
 const (
+	goneTimeout   = time.Second
 	reportTimeout = 5 * time.Second
 	sweepTimeout  = 2 * time.Second
 )

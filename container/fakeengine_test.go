@@ -149,7 +149,7 @@ func tryFake(t *testing.T, f *fakeEngine) error {
 	return err
 }
 
-// SECURITY-FACTS C14: an engine that makes another container than it was asked
+// An engine that makes another container than it was asked
 // for gets nothing started, and what it made is removed.
 func TestUnfaithfulEngine(t *testing.T) {
 	t.Parallel()
@@ -212,7 +212,7 @@ func TestUnfaithfulEngine(t *testing.T) {
 	}
 }
 
-// SECURITY-FACTS C15: what the engine says of itself decides on the user, the
+// What the engine says of itself decides on the user, the
 // profile, and whether anything is created at all.
 func TestEngineWithoutWhatIsNeeded(t *testing.T) {
 	t.Parallel()

@@ -44,7 +44,7 @@ func createdAs(t *testing.T, d *Driver, change func(*createRequest)) (*box, *pla
 	return b, p
 }
 
-// CASES D13: a root that is deleted between create and start is an error, and the
+// A root that is deleted between create and start is an error, and the
 // engine does not make it.
 func TestRootDeletedBeforeStart(t *testing.T) {
 	d := testDriver(t)
@@ -61,7 +61,7 @@ func TestRootDeletedBeforeStart(t *testing.T) {
 	}
 }
 
-// SECURITY-FACTS row 19: the engine looks the root's name up again when it
+// The engine looks the root's name up again when it
 // starts. Whoever swaps the directory for that moment gets nothing run in his.
 func TestRootSwappedDuringStart(t *testing.T) {
 	d := testDriver(t)
@@ -98,7 +98,7 @@ func TestRootSwappedDuringStart(t *testing.T) {
 	}
 }
 
-// CASES D10: where device and inode cannot be compared, a file with a name that
+// Where device and inode cannot be compared, a file with a name that
 // nobody can know tells whether the container has the same directory.
 func TestNonce(t *testing.T) {
 	d := testDriver(t)

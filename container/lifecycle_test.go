@@ -131,7 +131,7 @@ func openWorkspace(t testing.TB, e *container.Engine, root string, o container.O
 	return w
 }
 
-// CASES K10: nothing is made before the first command, one container then, and
+// Nothing is made before the first command, one container then, and
 // afterwards the root holds nothing new but the state.
 func TestOneContainerFromReadyToClose(t *testing.T) {
 	t.Parallel()
@@ -163,7 +163,7 @@ func TestOneContainerFromReadyToClose(t *testing.T) {
 	}
 }
 
-// CASES D6: however many first calls, there is one container.
+// However many first calls, there is one container.
 func TestManyFirstCallsMakeOneContainer(t *testing.T) {
 	t.Parallel()
 	e, root := connect(t), newRoot(t)
@@ -181,7 +181,7 @@ func TestManyFirstCallsMakeOneContainer(t *testing.T) {
 	only(t, root)
 }
 
-// CASES D5: whenever the caller gives up, nothing is left half made.
+// Whenever the caller gives up, nothing is left half made.
 func TestNothingIsLeftOfAnAbortedStart(t *testing.T) {
 	t.Parallel()
 	e := connect(t)
@@ -213,7 +213,7 @@ func TestNothingIsLeftOfAnAbortedStart(t *testing.T) {
 	}
 }
 
-// CASES D5: a start that the engine refuses leaves nothing either.
+// A start that the engine refuses leaves nothing either.
 func TestNothingIsLeftOfAFailedStart(t *testing.T) {
 	t.Parallel()
 	e := connect(t)
@@ -233,7 +233,7 @@ func TestNothingIsLeftOfAFailedStart(t *testing.T) {
 	}
 }
 
-// CASES D7: that somebody else removes the container meanwhile is no failure.
+// That somebody else removes the container meanwhile is no failure.
 func TestCloseWhileSomebodyElseRemoves(t *testing.T) {
 	t.Parallel()
 	e, cli := connect(t), enginetest.Client(t)
@@ -255,7 +255,7 @@ func TestCloseWhileSomebodyElseRemoves(t *testing.T) {
 	}
 }
 
-// CASES D8: a container can be made as soon as the one before is gone.
+// A container can be made as soon as the one before is gone.
 func TestStartsRightAfterClose(t *testing.T) {
 	t.Parallel()
 	e, root := connect(t), newRoot(t)
@@ -273,7 +273,7 @@ func TestStartsRightAfterClose(t *testing.T) {
 	none(t, root)
 }
 
-// CASES D12: a root that is moved away while it is mounted is noticed.
+// A root that is moved away while it is mounted is noticed.
 func TestMovedRootIsNoticed(t *testing.T) {
 	t.Parallel()
 	e, root := connect(t), newRoot(t)
@@ -296,7 +296,7 @@ func TestMovedRootIsNoticed(t *testing.T) {
 	}
 }
 
-// CASES D13: a missing root is an error, and nobody makes it.
+// A missing root is an error, and nobody makes it.
 func TestMissingRootIsNotMade(t *testing.T) {
 	t.Parallel()
 	e, root := connect(t), newRoot(t)
@@ -317,7 +317,7 @@ func TestMissingRootIsNotMade(t *testing.T) {
 	}
 }
 
-// CASES L5: an image without a shell is told as what it is.
+// An image without a shell is told as what it is.
 func TestImageWithoutShell(t *testing.T) {
 	t.Parallel()
 	e := connect(t)

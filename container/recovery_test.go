@@ -10,6 +10,7 @@ import (
 	osexec "os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -100,7 +101,7 @@ func TestLeash(t *testing.T) {
 	}
 }
 
-// DESIGN §5: a container that is killed, restarted or removed from outside is
+// A container that is killed, restarted or removed from outside is
 // noticed, made anew, and the result says so; files are intact.
 func TestRecovery(t *testing.T) {
 	t.Parallel()
@@ -142,7 +143,7 @@ func TestRecovery(t *testing.T) {
 	}
 }
 
-// CASES A20: a paused container is BUSY, at once, and stays.
+// A paused container is BUSY, at once, and stays.
 func TestPausedContainerIsBusy(t *testing.T) {
 	t.Parallel()
 	e, root, cli := connect(t), newRoot(t), enginetest.Client(t)
@@ -226,5 +227,54 @@ func TestReplacedStateIsMaskedAgain(t *testing.T) {
 		if left, err := os.ReadDir(state); err != nil || len(left) < 1 {
 			t.Errorf("%s: the state holds %v, %v", what, left, err)
 		}
+	}
+}
+
+// A command may stop every process of its user, idle keepers too. The next one
+// must not wait for them for ever.
+func TestStoppedKeepersAreGivenUp(t *testing.T) {
+	if testing.Short() {
+		t.Skip("waits for a keeper that does not answer")
+	}
+	e := connect(t)
+	d := open(t, e, newRoot(t), options(t))
+	ws, err := workspace.New(d, workspace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	run := func(text string) *workspace.Output {
+		t.Helper()
+		out, err := ws.Exec(ctx, workspace.Command{Shell: text})
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		return out
+	}
+	// Two at once, so that one keeper is idle while the other's command runs.
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { run("sleep .5") })
+	}
+	both.Wait()
+	run(`for p in /proc/[0-9]*; do p=${p#/proc/}; case $p in 1|$$|$PPID) ;; *) kill -STOP $p;; esac; done 2>/dev/null; :`)
+	began := time.Now()
+	var outs [2]*workspace.Output
+	for i := range outs {
+		both.Go(func() { outs[i] = run("sleep .5; echo here") })
+	}
+	both.Wait()
+	for _, out := range outs {
+		if string(out.Stdout) != "here\n" {
+			t.Errorf("got %q, status %d", out.Stdout, out.ExitCode)
+		}
+	}
+	if outs[0].Recreated == "" && outs[1].Recreated == "" {
+		t.Error("nobody was told that the container is a new one")
+	}
+	if took := time.Since(began); took > 30*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

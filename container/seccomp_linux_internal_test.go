@@ -66,7 +66,7 @@ func allows(p *seccomp.Seccomp, name string, args ...uint64) bool {
 	return false
 }
 
-// SECURITY-FACTS row 4. Each refusal has a twin that passes.
+// Each refusal has a twin that passes.
 func TestSeccompRefuses(t *testing.T) {
 	const (
 		creat, tmpfile, at = 0o101, 0o20200002, ^uint64(99)
