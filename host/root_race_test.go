@@ -72,7 +72,7 @@ func settle(t *testing.T, a *area, name string, swap func(int) bool) {
 	}
 }
 
-// R01: a directory is exchanged with a link to outside while we read.
+// A directory is exchanged with a link to outside while we read.
 func TestRaceRead(t *testing.T) {
 	eachMode(t, modes[:2], func(t *testing.T, m mode) {
 		for _, off := range []string{"", "beneath"} {
@@ -105,7 +105,7 @@ func TestRaceRead(t *testing.T) {
 	})
 }
 
-// R02, R03: the same while we write, append, edit, copy, change modes and make
+// The same while we write, append, edit, copy, change modes and make
 // directories.
 func TestRaceChange(t *testing.T) {
 	eachMode(t, modes[:2], func(t *testing.T, m mode) {
@@ -151,7 +151,7 @@ func TestRaceChangeMutation(t *testing.T) {
 	}
 }
 
-// R04: directories are exchanged with links while we remove the tree.
+// Directories are exchanged with links while we remove the tree.
 func TestRaceRemove(t *testing.T) {
 	eachMode(t, modes[:2], func(t *testing.T, m mode) {
 		a := newArea(t, m.hooks, host.RootOptions{}, "keep = K")
@@ -264,7 +264,7 @@ func TestRaceQuarantine(t *testing.T) {
 	}
 }
 
-// R07: another process makes the target at the last moment.
+// Another process makes the target at the last moment.
 func TestRaceRenameTarget(t *testing.T) {
 	for _, noFlags := range []bool{false, true} {
 		var a *area
@@ -280,7 +280,7 @@ func TestRaceRenameTarget(t *testing.T) {
 	}
 }
 
-// R09: two roots, as of two processes, write one file. Its content is always
+// Two roots, as of two processes, write one file. Its content is always
 // that of one write, each change is seen or told, and nothing is left.
 func TestRaceTwoWriters(t *testing.T) {
 	a := newArea(t, host.TestHooks{}, host.RootOptions{}, "f = "+strings.Repeat("x", 5000))

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// P16, P22: nothing in the package changes a mode, an owner or a time by a
+// Nothing in the package changes a mode, an owner or a time by a
 // path, removes or opens by one below the root, or maps a file that somebody
 // may truncate.
 func TestRootSource(t *testing.T) {
@@ -50,7 +50,7 @@ func TestRootSource(t *testing.T) {
 	}
 }
 
-// P17: no name of a temporary file can be foreseen, and what has such a name
+// No name of a temporary file can be foreseen, and what has such a name
 // already is left alone.
 func TestRootTempNames(t *testing.T) {
 	seen := map[string]bool{}

@@ -12,7 +12,7 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// P10, M02: the state is closed by every spelling, to every operation.
+// The state is closed by every spelling, to every operation.
 func TestRootStateClosed(t *testing.T) {
 	forms := []string{
 		".wsctl", ".wsctl/", "./.wsctl", ".WSCTL", ".wsctl.", ".wsctl ", ".Wsctl. .", ".ws\u200dctl", ".w\u017fctl", "\ufeff.wsctl",

@@ -241,7 +241,7 @@ func TestShellIsInteractiveAndPassesItsStatus(t *testing.T) {
 	})
 }
 
-// O01: without a terminal of its own a command cannot drive the user's.
+// Without a terminal of its own a command cannot drive the user's.
 func TestOutputCannotDriveTheTerminal(t *testing.T) {
 	onEachDriver(t, func(t *testing.T, _ string, flags []string) {
 		line := `printf 'A\033[31mred\033[0m\007\010\033]52;c;Zm9v\033\\\302\233x\233evil\rgood é\n'`
