@@ -64,7 +64,7 @@ func (a *area) unmount() {
 	check(a.t, os.RemoveAll(a.out))
 }
 
-// P19, M06 where commands do not see other mounts: everything there is
+// Where commands do not see other mounts: everything there is
 // UNSUPPORTED and stays as it is.
 func TestRootMountsRefused(t *testing.T) {
 	inMounts(t, func(t *testing.T, dir string) {

@@ -103,7 +103,7 @@ func there(t *testing.T, e *client.Client, id string) (string, bool) {
 	return c.State.Status, true
 }
 
-// TestEngineReap: D2, D16, L04, and the image that hands our labels down.
+// TestEngineReap: two roots with one prefix, foreign labels, owners that were killed, and the image that hands our labels down.
 func TestEngineReap(t *testing.T) {
 	t.Parallel()
 	e, img := enginetest.Client(t), enginetest.BusyBox(t)
