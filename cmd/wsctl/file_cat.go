@@ -64,6 +64,7 @@ func newFileCatCommand(a *app) *cobra.Command {
 	f.Var(&o.length, "length", "print at most so many bytes (default: to the end)")
 	f.Var(&o.maxBytes, "max-bytes", "fail with TOO_LARGE when a file would print more (with --json: default 32MiB)")
 	o.tree.addFlags(cmd)
+	o.tree.addHardLinks(cmd)
 	return cmd
 }
 

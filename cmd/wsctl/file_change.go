@@ -146,6 +146,7 @@ func newFileCpCommand(a *app) *cobra.Command {
 	f.StringVar(&o.ifVersion, "if-version", "", "fail with CONFLICT unless TO has this `VERSION`")
 	f.Var(&o.maxBytes, "max-bytes", "fail with TOO_LARGE when there is more to copy (default: no limit)")
 	o.tree.addFlags(cmd)
+	o.tree.addHardLinks(cmd)
 	return cmd
 }
 

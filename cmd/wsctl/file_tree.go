@@ -29,14 +29,19 @@ type treeOptions struct {
 
 func (o *treeOptions) addFlags(cmd *cobra.Command) {
 	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
-	o.hardLinks = choice{value: string(host.HardLinksAllow), words: []string{
-		string(host.HardLinksAllow), string(host.HardLinksInternal), string(host.HardLinksRefuse),
-	}}
 	f := cmd.Flags()
 	f.StringVar(&o.root, "root", ".", "the directory that no path leaves, a `DIR`")
 	_ = cmd.MarkFlagDirname("root")
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	addChoice(cmd, &o.driver, "driver", "whose view decides what absolute paths and links mean: a sandbox's, or this machine's")
+}
+
+// addHardLinks adds the flag of the verbs that read content. All others work on
+// names, and would do nothing with it.
+func (o *treeOptions) addHardLinks(cmd *cobra.Command) {
+	o.hardLinks = choice{value: string(host.HardLinksAllow), words: []string{
+		string(host.HardLinksAllow), string(host.HardLinksInternal), string(host.HardLinksRefuse),
+	}}
 	addChoice(cmd, &o.hardLinks, "hard-links", "read files with several names: allow; internal: when all names are below the root; refuse")
 }
 

@@ -77,7 +77,9 @@ func newFileWriteCommand(a *app, verb writeVerb) *cobra.Command {
 	_ = cmd.MarkFlagFilename("from")
 	f.Var(&o.mode, "mode", "permissions of a new file, less the umask (default 666)")
 	f.BoolVar(&o.force, "force", false, "replace a file that may not be written")
-	if !verb.append {
+	if verb.append {
+		o.tree.addHardLinks(cmd)
+	} else {
 		f.BoolVar(&o.exclusive, "exclusive", false, "fail with EXISTS when something has the name")
 	}
 	f.StringVar(&o.ifVersion, "if-version", "", "fail with CONFLICT unless the file has this `VERSION`")

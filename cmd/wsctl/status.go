@@ -59,7 +59,7 @@ type leftovers struct {
 func newStatusCommand(a *app) *cobra.Command {
 	o := treeOptions{driver: choice{value: driverContainer}, sweep: true}
 	cmd := &cobra.Command{
-		Use:     "status [--root DIR] [--json]",
+		Use:     "status [flags]",
 		Short:   "Tell how the state of a root is",
 		Long:    statusLong,
 		Example: statusExample,
