@@ -41,7 +41,7 @@ type lsOptions struct {
 
 func newFileLsCommand(a *app) *cobra.Command {
 	var o lsOptions
-	o.limit.most = 1 << 31
+	o.limit.least, o.limit.most = 1, 1<<31
 	cmd := &cobra.Command{
 		Use:               "ls [flags] [PATH]",
 		Short:             "List a directory",
