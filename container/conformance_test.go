@@ -3,6 +3,7 @@
 package container_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/wsctl/wsctl/container"
@@ -10,7 +11,10 @@ import (
 	"github.com/wsctl/wsctl/workspace/drivertest"
 )
 
-// TestConformance holds both ways of running a command to the contract.
+// TestConformance holds both ways of running a command to the contract. Files
+// are the same code on both, so the cold way, of which every command costs an
+// exec, runs the chapters on them in a soak only; as another user, what a user is
+// to commands is all there is to see.
 func TestConformance(t *testing.T) {
 	t.Run("warm", func(t *testing.T) { conform(t, true) })
 	t.Run("cold", func(t *testing.T) {
@@ -42,11 +46,20 @@ func conform(t *testing.T, kept bool) {
 		return ws, root
 	}
 	slower := 1
+	var chapters []string
+	soak := os.Getenv("WSCTL_SOAK") != ""
+	switch {
+	case testing.Short():
+		chapters = []string{"exec", "background"}
+	case !kept && !soak:
+		chapters = []string{"exec", "streams", "background"}
+	}
 	if !kept {
 		slower = 3 // each command is an exec of its own
 	}
 	drivertest.Run(t, drivertest.Harness{
-		Slower: slower,
+		Slower:   slower,
+		Chapters: chapters,
 		New: func(t testing.TB, o workspace.Options) (*workspace.Workspace, string) {
 			return limited(t, o, drivertest.Limits{})
 		},

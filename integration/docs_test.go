@@ -26,6 +26,9 @@ import (
 // in one shell that stops at the first failure, with wsctl on PATH and as ./wsctl.
 // A line that builds ./wsctl is left out: that is done already.
 func TestDocuments(t *testing.T) {
+	// One root for all sessions with an engine, emptied in between: what Go has
+	// built for the first is there for the next.
+	all, root := t, ""
 	files, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +44,35 @@ func TestDocuments(t *testing.T) {
 			t.Error("README.md shows no session")
 		}
 		for _, s := range found {
-			t.Run(fmt.Sprintf("%s:%d", name, s.line), s.test)
+			t.Run(fmt.Sprintf("%s:%d", name, s.line), func(t *testing.T) {
+				if s.host {
+					s.test(t, t.TempDir())
+					return
+				}
+				enginetest.Client(t)
+				if root == "" {
+					root = project(all)
+				}
+				empty(t, root)
+				s.test(t, root)
+			})
+		}
+	}
+}
+
+// empty removes what is in root but for the state of the workspace.
+func empty(t testing.TB, root string) {
+	t.Helper()
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() == ".wsctl" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -85,14 +116,8 @@ func sessions(document string, first bool) []docSession {
 	return all
 }
 
-func (s docSession) test(t *testing.T) {
-	var root string
-	if s.host {
-		root = t.TempDir()
-	} else {
-		enginetest.Client(t)
-		root = project(t)
-	}
+func (s docSession) test(t *testing.T, root string) {
+	t.Helper()
 	writeModule(t, root)
 	git := exec.CommandContext(t.Context(), "git", "init", "-q", root)
 	git.Env = append(os.Environ(), homeEnv(t)...)

@@ -5,6 +5,7 @@ package drivertest
 import (
 	"context"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -23,6 +24,9 @@ type Harness struct {
 	// NewLimited is New with bounds on what its commands may use. A
 	// confined driver must have it.
 	NewLimited func(t testing.TB, o workspace.Options, l Limits) (ws *workspace.Workspace, hostDir string)
+	// Chapters are the names of those to run; empty: all. It is for a second
+	// way through one driver, of which only these chapters see anything.
+	Chapters []string
 	// Capabilities say what the driver can do. Each is checked, both ways.
 	Capabilities Capabilities
 	// Slack is what a loaded machine may add to the contract's time limits;
@@ -78,8 +82,16 @@ func Run(t *testing.T, h Harness) {
 	if h.Capabilities.Terminal && !h.Capabilities.Start {
 		t.Fatal("drivertest: a terminal needs Start")
 	}
+	for _, name := range h.Chapters {
+		if !slices.ContainsFunc(chapters(), func(c chapter) bool { return c.name == name }) {
+			t.Fatalf("drivertest: there is no chapter %q", name)
+		}
+	}
 	s := newSuite(t, h)
 	for _, ch := range chapters() {
+		if len(h.Chapters) > 0 && !slices.Contains(h.Chapters, ch.name) {
+			continue
+		}
 		t.Run(ch.name, func(t *testing.T) {
 			for _, c := range ch.cases {
 				t.Run(c.name, func(t *testing.T) {
