@@ -34,6 +34,9 @@ func (r *Root) newDraft(dir int, perm uint32) (*draft, error) {
 		case unix.EOPNOTSUPP, unix.EISDIR, unix.ENOENT, unix.EINVAL:
 			// open(2) lists them for file systems and kernels
 			// without O_TMPFILE.
+		case unix.EPERM:
+			// ext4's answer in a directory that has been removed
+			// meanwhile; a named file tells what it is.
 		default:
 			return nil, err
 		}

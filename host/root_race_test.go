@@ -42,7 +42,7 @@ func race(t *testing.T, attack, ours func(i int) bool) {
 	}
 	loop(&attacks, attack)
 	loop(&passes, ours)
-	time.Sleep(soak(t)) // the race is as long as it is; nothing is waited for
+	time.Sleep(soak()) // the race is as long as it is; nothing is waited for
 	// A loaded machine gets more time, so that both were there.
 	for deadline := time.Now().Add(10 * time.Second); (attacks.Load() == 0 || passes.Load() == 0) && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
