@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -101,6 +102,9 @@ func (o Options) withDefaults() (Options, error) {
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%v CPUs make no sense; give a number of at least 0.01", o.CPUs)
 	case o.Pids < minPids || o.Pids > 1<<22:
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "a limit of %d processes makes no sense; give at least %d", o.Pids, minPids)
+	}
+	if !filepath.IsAbs(o.CacheDir) {
+		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "CacheDir is %q; give the absolute path of a directory for homes and the keeper's binary, such as wsctl in the user's cache directory", o.CacheDir)
 	}
 	if err := checkNetwork(o.Network); err != nil {
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%w", err)

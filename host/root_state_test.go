@@ -5,6 +5,7 @@ package host_test
 import (
 	"os"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -153,4 +154,30 @@ func TestReservedNames(t *testing.T) {
 			t.Errorf("%q is reserved", name)
 		}
 	}
+}
+
+// A state that a repository brought along is read without opening what is no
+// regular file: a FIFO's other end learns nothing.
+func TestRootPlantedStateFIFO(t *testing.T) {
+	a := newArea(t, host.TestHooks{}, host.RootOptions{})
+	check(t, os.Mkdir(a.path(".wsctl"), 0o700))
+	mkfifo(t, a.path(".wsctl/id"))
+	opened := make(chan struct{})
+	go func() {
+		defer close(opened)
+		if f, err := os.OpenFile(a.path(".wsctl/id"), os.O_WRONLY, 0); err == nil {
+			_ = f.Close()
+		}
+	}()
+	_, err := a.r.ID()
+	wantCode(t, err, workspace.ErrCorrupt)
+	select {
+	case <-opened:
+		t.Error("the FIFO was opened")
+	case <-time.After(50 * time.Millisecond):
+	}
+	fd, err := unix.Open(a.path(".wsctl/id"), unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	check(t, err)
+	<-opened
+	check(t, unix.Close(fd))
 }

@@ -228,17 +228,35 @@ func (r *Root) ID() (string, error) {
 		return "", asError(op, StateName, err)
 	}
 	defer closeFD(state)
-	id, err := readID(state, name)
+	id, err := r.readID(state, name)
 	if err == unix.ENOENT {
 		if err = r.makeID(state, name); err == nil {
-			id, err = readID(state, name)
+			id, err = r.readID(state, name)
 		}
 	}
 	return id, asError(op, StateName+"/"+name, err)
 }
 
-func readID(state int, name string) (string, error) {
-	fd, err := openAt(state, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+// openStateFile opens a file of the state for reading. A repository may bring a
+// state along: what is no regular file is not opened.
+func (r *Root) openStateFile(dir int, name string) (int, error) {
+	held, err := openAt(dir, name, unix.O_PATH, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer closeFD(held)
+	var st unix.Stat_t
+	if err := unix.Fstat(held, &st); err != nil {
+		return -1, err
+	}
+	if !isType(&st, unix.S_IFREG) {
+		return -1, refuse(workspace.ErrCorrupt, "%s is %s and must be a regular file; remove it", name, kindOf(&st))
+	}
+	return r.reopen(held, unix.O_RDONLY)
+}
+
+func (r *Root) readID(state int, name string) (string, error) {
+	fd, err := r.openStateFile(state, name)
 	if err != nil {
 		return "", err
 	}

@@ -170,7 +170,7 @@ func (r *Root) trashItems(ctx context.Context, trash int) ([]TrashItem, error) {
 			return nil
 		}
 		defer closeFD(item)
-		rec, err := readTrashInfo(item)
+		rec, err := r.readTrashInfo(item)
 		var st unix.Stat_t
 		if err != nil || statEntry(item, trashEntry, &st) != nil {
 			return nil
@@ -182,9 +182,9 @@ func (r *Root) trashItems(ctx context.Context, trash int) ([]TrashItem, error) {
 	return items, err
 }
 
-func readTrashInfo(item int) (trashRecord, error) {
+func (r *Root) readTrashInfo(item int) (trashRecord, error) {
 	var rec trashRecord
-	fd, err := openAt(item, trashInfo, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := r.openStateFile(item, trashInfo)
 	if err != nil {
 		return rec, err
 	}
@@ -233,7 +233,7 @@ func (r *Root) restoreTrash(id, to string) error {
 	defer closeFD(trash)
 	defer closeFD(item)
 	if to == "" {
-		rec, err := readTrashInfo(item)
+		rec, err := r.readTrashInfo(item)
 		if err != nil {
 			return err
 		}
