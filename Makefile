@@ -15,8 +15,8 @@ export TESTCONTAINERS_HOST_OVERRIDE := 127.0.0.1
 
 # Run once more as a user without rights when make runs as root: the first list
 # whole, the second under -short, since it starts containers.
-AGAIN       := workspace,workspace/drivertest,host,wrapper,keeper
-AGAIN_SHORT := container,reaper,cmd/wsctl
+AGAIN       := workspace,keeper,cmd/wsctl
+AGAIN_SHORT := workspace/drivertest,host,wrapper,container,reaper
 TESTRUN     := go run ./internal/testrun -again=$(AGAIN) -again-short=$(AGAIN_SHORT)
 RUN         ?=
 PKG         ?= ./...

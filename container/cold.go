@@ -37,6 +37,10 @@ type cold struct {
 	err   error
 }
 
+// maxColdScript bounds what the wrapper reads before it runs a command: it takes
+// single bytes, at a system call each, so that the rest is left for the command.
+const maxColdScript = 256 << 10
+
 func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
 	const op = "exec"
 	if c.Terminal != nil {
@@ -50,6 +54,9 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 	}.Text()
 	if err != nil {
 		return nil, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%w", err)
+	}
+	if len(script) > maxColdScript {
+		return nil, workspace.Errorf(workspace.ErrTooLarge, op, "", "arguments and environment have %d bytes together; without a keeper in the container the limit is %d: pass them in a file, or put wskeeper beside wsctl", len(script), maxColdScript)
 	}
 	token, err := wrapper.NewToken(rand.Reader)
 	if err != nil {

@@ -186,13 +186,23 @@ func largeArguments(t *checker) {
 	t.wantOut("a shell text of the largest size", out, 0, "", "")
 	out = t.run(workspace.Command{Args: []string{"sh", "-c", "echo ${#1}", "x", fits}})
 	t.wantOut("an argument of the largest size", out, 0, strconv.Itoa(len(fits))+"\n", "")
-	many := []string{"sh", "-c", "echo $#", "x"}
-	for range 12 {
-		many = append(many, fits)
+	limit := workspace.MaxArgs
+	if m := t.suite.harness.MaxArgs; m > 0 {
+		limit = m
 	}
-	out = t.run(workspace.Command{Args: many})
-	t.wantOut("1.5 MB of arguments", out, 0, "12\n", "")
-	_, err := t.exec(workspace.Command{Shell: "echo > ran # " + strings.Repeat("x", 140_000)})
+	many := func(n int) workspace.Command {
+		args := []string{"sh", "-c", "echo $# > ran; cat ran", "x"}
+		return workspace.Command{Args: append(args, slices.Repeat([]string{fits}, n)...)}
+	}
+	// Some room is left for the environment.
+	n := (limit - 16<<10) / len(fits)
+	out = t.run(many(n))
+	t.wantOut(strconv.Itoa(n)+" largest arguments", out, 0, strconv.Itoa(n)+"\n", "")
+	t.must(t.ws.Remove(t.ctx, t.path("ran"), workspace.RemoveOptions{}))
+	_, err := t.exec(many(n + 2))
+	t.wantCode(strconv.Itoa(n+2)+" largest arguments", err, workspace.ErrTooLarge)
+	t.wantGone("ran")
+	_, err = t.exec(workspace.Command{Shell: "echo > ran # " + strings.Repeat("x", 140_000)})
 	t.wantCode("a shell text of 140000 bytes", err, workspace.ErrTooLarge)
 	t.wantGone("ran")
 }

@@ -24,6 +24,9 @@ type Harness struct {
 	// NewLimited is New with bounds on what its commands may use. A
 	// confined driver must have it.
 	NewLimited func(t testing.TB, o workspace.Options, l Limits) (ws *workspace.Workspace, hostDir string)
+	// MaxArgs is what one command's arguments and environment may have
+	// together, in bytes, where that is less than workspace.MaxArgs.
+	MaxArgs int
 	// Chapters are the names of those to run; empty: all. It is for a second
 	// way through one driver, of which only these chapters see anything.
 	Chapters []string
