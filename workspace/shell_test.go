@@ -245,7 +245,7 @@ func TestShellBlockedWriter(t *testing.T) {
 // in a later command's output.
 func TestShellDropsBetweenCommands(t *testing.T) {
 	eachShell(t, func(t *testing.T, s *shellTest) {
-		s.want("(head -c 500000 /dev/zero; : >written) & :", 0, "", "")
+		s.want("(sleep .3; head -c 500000 /dev/zero; : >written) & :", 0, "", "")
 		deadline := time.Now().Add(10 * time.Second)
 		for _, err := os.Stat(s.dir + "/written"); err != nil; _, err = os.Stat(s.dir + "/written") {
 			if time.Now().After(deadline) {
