@@ -52,7 +52,7 @@ func conform(t *testing.T, kept bool) {
 	case testing.Short():
 		chapters = []string{"exec"}
 	case !kept && !soak:
-		chapters = []string{"exec", "streams"}
+		chapters = []string{"streams", "errors"}
 	}
 	if !kept {
 		slower, maxArgs = 3, 256<<10 // each command is an exec of its own
