@@ -26,9 +26,6 @@ import (
 // in one shell that stops at the first failure, with wsctl on PATH and as ./wsctl.
 // A line that builds ./wsctl is left out: that is done already.
 func TestDocuments(t *testing.T) {
-	// One root for all sessions with an engine, emptied in between: what Go has
-	// built for the first is there for the next.
-	all, root := t, ""
 	files, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)
@@ -50,29 +47,8 @@ func TestDocuments(t *testing.T) {
 					return
 				}
 				enginetest.Client(t)
-				if root == "" {
-					root = project(all)
-				}
-				empty(t, root)
-				s.test(t, root)
+				s.test(t, goProject(t))
 			})
-		}
-	}
-}
-
-// empty removes what is in root but for the state of the workspace.
-func empty(t testing.TB, root string) {
-	t.Helper()
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		if e.Name() == ".wsctl" {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
-			t.Fatal(err)
 		}
 	}
 }

@@ -26,8 +26,10 @@ func TestMain(m *testing.M) {
 	if b := built(); b.made {
 		_ = os.RemoveAll(b.dir)
 	}
-	if dir, err := home(); err == nil {
-		_ = os.RemoveAll(dir)
+	for _, made := range []func() (string, error){home, goRoot} {
+		if dir, err := made(); err == nil {
+			_ = os.RemoveAll(dir)
+		}
 	}
 	os.Exit(code)
 }
@@ -74,6 +76,33 @@ func binary(t testing.TB) string {
 var home = sync.OnceValues(func() (string, error) {
 	return os.MkdirTemp("", "wsctl-integration-home-")
 })
+
+// goRoot is one directory for all tests that build Go programs in a sandbox: a
+// root has a home of its own, and what Go has built there for the first of them is
+// there for the next.
+var goRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "wsctl-integration-root-") })
+
+// goProject is goRoot, emptied.
+func goProject(t testing.TB) string {
+	t.Helper()
+	root, err := goRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() == ".wsctl" {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(root, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
 
 // homeEnv are the variables that say where home is.
 func homeEnv(t testing.TB) []string {

@@ -58,10 +58,9 @@ func goVerdict(t testing.TB, dir string, args ...string) (passes bool, output st
 }
 
 // Modules of others are tested offline with the programs of this machine, and
-// the verdict is the host's. They lie in one root, so that what Go has built for
-// the first is there for the next.
+// the verdict is the host's.
 func TestModulesOfOthersHaveTheVerdictOfTheHost(t *testing.T) {
-	root := project(t)
+	root := goProject(t)
 	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
 	if err != nil {
 		t.Fatal(err)
