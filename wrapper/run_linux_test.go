@@ -125,7 +125,7 @@ func TestEnvironmentIsExact(t *testing.T) {
 				t.Errorf("%s is there", name)
 			}
 		}
-		if strings.Contains(got.stdout, "wsctl") {
+		if strings.Contains(got.stdout, "wsctl_") {
 			t.Errorf("ours in the environment: %q", got.stdout)
 		}
 	})
