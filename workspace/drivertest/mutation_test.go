@@ -316,11 +316,11 @@ func (c *catcher) catch(broken string, h Harness, cases []string) {
 		defer func() { <-c.room }()
 		for _, name := range cases {
 			v := judge(c.t, name, h)
-			if !v.failed {
+			if !v.Failed() {
 				c.t.Errorf("%s: %s does not notice", broken, name)
 			}
-			if !strings.Contains(v.text.String(), "the rule: ") {
-				c.t.Errorf("%s: %s does not show its rule: %s", broken, name, v.text.String())
+			if said := v.said(); !strings.Contains(said, "the rule: ") {
+				c.t.Errorf("%s: %s does not show its rule: %s", broken, name, said)
 			}
 		}
 	})

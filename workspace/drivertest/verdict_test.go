@@ -41,6 +41,13 @@ func (v *verdict) Failed() bool {
 	return v.failed
 }
 
+// said is all that was noted so far: a case that was given up may still speak.
+func (v *verdict) said() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.text.String()
+}
+
 func (v *verdict) Log(a ...any)              { v.note(fmt.Sprintln(a...), false) }
 func (v *verdict) Logf(f string, a ...any)   { v.note(fmt.Sprintf(f, a...), false) }
 func (v *verdict) Error(a ...any)            { v.note(fmt.Sprintln(a...), true) }
