@@ -379,8 +379,8 @@ func TestFalseClaimsAreCaught(t *testing.T) {
 	c.wait()
 	caps := with(func(c *Capabilities) { c.Start = false })
 	for _, name := range []string{"processes/dialogue", "processes/terminal", "errors/unsupported", "streams/apart", "files/edit"} {
-		if v := judge(t, name, broken{}.harness(t, caps, noStart)); v.failed {
-			t.Errorf("%s, over a driver that does not start and says so: %s", name, v.text.String())
+		if v := judge(t, name, broken{}.harness(t, caps, noStart)); v.Failed() {
+			t.Errorf("%s, over a driver that does not start and says so: %s", name, v.said())
 		}
 	}
 }
