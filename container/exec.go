@@ -51,7 +51,7 @@ func (d *Driver) Start(ctx context.Context, c workspace.Command, s workspace.Str
 		if !errors.As(err, &failed) {
 			return r, err
 		}
-		if given := d.current() != b; given && again {
+		if again && d.current() != b { // given up on the way
 			continue
 		}
 		why, over := b.ended(ctx)
