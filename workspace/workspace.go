@@ -31,6 +31,8 @@ type Options struct {
 	Env []string
 	// Logger gets what is worth knowing and no call returns; nil: silent.
 	Logger *slog.Logger
+	// Snapshots keeps states of the tree; nil: the workspace has none.
+	Snapshots Snapshotter
 }
 
 // Workspace is a directory in which files are read and written and commands
@@ -104,6 +106,16 @@ func (w *Workspace) Descriptor() Descriptor { return w.driver.Descriptor() }
 // Driver returns what the workspace runs on, to be asserted to an optional
 // interface. Commands and files go through the Workspace.
 func (w *Workspace) Driver() Driver { return w.driver }
+
+// Snapshots returns what keeps states of the tree; UNSUPPORTED when the
+// workspace was opened without. The workspace's own Restore looks after
+// commands that run.
+func (w *Workspace) Snapshots() (Snapshotter, error) {
+	if w.opts.Snapshots == nil {
+		return nil, unsupported("snapshots", "this workspace was opened without a snapshot store")
+	}
+	return w.opts.Snapshots, nil
+}
 
 // Env returns a copy of the environment that every command gets from the
 // workspace; the driver's own entries (PATH, HOME and TMPDIR of the place where
