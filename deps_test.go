@@ -26,6 +26,7 @@ var layers = map[string][]string{
 	"workspace/drivertest": {"workspace"},
 	"wrapper":              {},
 	"keeper":               {"wrapper"},
+	"review":               {"workspace"},
 	"host":                 {"workspace", "keeper", "wrapper"},
 	"reaper":               {"workspace"},
 	"container":            {"workspace", "host", "wrapper", "keeper", "reaper"},

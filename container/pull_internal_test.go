@@ -88,7 +88,7 @@ func TestPullAborted(t *testing.T) {
 			t.Fatal("no " + what + " within 20 s")
 		}
 	}
-	await("request for the layer", r.began)
+	await("half of the layer", r.began)
 	cancel()
 	select {
 	case err := <-done:

@@ -36,8 +36,11 @@ type registry struct {
 	// slow has the layer come a little at a time, until the client leaves.
 	slow atomic.Bool
 	// left is told when the client leaves in the middle of the layer; began
-	// when it asks for it.
+	// when it has half of it. Both are of slow alone.
 	began, left chan struct{}
+	// closed lets an engine that does not leave go, so that the server can
+	// be closed.
+	closed chan struct{}
 
 	manifest, config, layer []byte
 }
@@ -46,7 +49,7 @@ func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b))
 
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
-	r := &registry{began: make(chan struct{}, 10), left: make(chan struct{}, 10)}
+	r := &registry{began: make(chan struct{}, 10), left: make(chan struct{}, 10), closed: make(chan struct{})}
 	noise := make([]byte, 1<<20)
 	if _, err := rand.Read(noise); err != nil {
 		t.Fatal(err)
@@ -76,7 +79,10 @@ func newRegistry(t *testing.T) *registry {
 	})
 	r.digest = digest(r.manifest)
 	s := httptest.NewServer(r)
-	t.Cleanup(s.Close)
+	t.Cleanup(func() {
+		close(r.closed)
+		s.Close()
+	})
 	r.base = strings.TrimPrefix(s.URL, "http://") + "/"
 	r.ref = r.base + "there"
 	cli := enginetest.Client(t)
@@ -121,13 +127,16 @@ func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 // sendLayer sends the layer, or one half and then nothing until the client leaves.
 func (r *registry) sendLayer(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Length", fmt.Sprint(len(r.layer)))
-	r.began <- struct{}{}
 	if !r.slow.Load() {
 		_, _ = w.Write(r.layer)
 		return
 	}
 	_, _ = w.Write(r.layer[:len(r.layer)/2])
 	w.(http.Flusher).Flush()
-	<-q.Context().Done()
-	r.left <- struct{}{}
+	r.began <- struct{}{}
+	select {
+	case <-q.Context().Done():
+		r.left <- struct{}{}
+	case <-r.closed:
+	}
 }
