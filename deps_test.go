@@ -36,7 +36,7 @@ var layers = map[string][]string{
 	"remote":               {"workspace"},
 	"orchestrator":         {"workspace", "container", "reaper", "snapshot", "remote"},
 	"cmd/wskeeper":         {"keeper"},
-	"cmd/wsctl":            {"workspace", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "tools", "mcpserver", "remote", "orchestrator"},
+	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "tools", "mcpserver", "remote", "orchestrator"},
 
 	// Support of tests and measurements; nothing above imports it but tests.
 	"internal/bench":            {"workspace", "host", "container", "keeper", "reaper"},
@@ -53,6 +53,7 @@ var testOnly = []string{"workspace", "workspace/drivertest", "internal/enginetes
 // reason.
 var testAlso = map[string]map[string]string{
 	"workspace/drivertest": {"host": "the suite is judged by breaking a real driver"},
+	"review":               {"host": "a tree is read through a real guard"},
 }
 
 // everything marks directories of tests only, which see the whole house.
