@@ -54,6 +54,7 @@ var testOnly = []string{"workspace", "workspace/drivertest", "internal/enginetes
 var testAlso = map[string]map[string]string{
 	"workspace/drivertest": {"host": "the suite is judged by breaking a real driver"},
 	"review":               {"host": "a tree is read through a real guard"},
+	"tools":                {"host": "tools are tried on a real directory"},
 }
 
 // everything marks directories of tests only, which see the whole house.

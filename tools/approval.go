@@ -1,0 +1,93 @@
+package tools
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/wsctl/wsctl/workspace"
+)
+
+// Action is what becomes of a call.
+type Action string
+
+const (
+	// Allow lets it go on.
+	Allow Action = "allow"
+	// Ask has somebody asked; where there is nobody it is refused.
+	Ask Action = "ask"
+	// Deny refuses it.
+	Deny Action = "deny"
+)
+
+// Asker asks a person whether a call may go on. An error means that nobody
+// could be asked.
+type Asker func(ctx context.Context, q Question) (allowed bool, err error)
+
+// Question is a call that somebody is asked about.
+type Question struct {
+	// Tool and Args are the call's.
+	Tool *Tool
+	Args json.RawMessage
+	// Root is that of the workspace that it works on.
+	Root string
+	// Reason says why it is asked about.
+	Reason string
+}
+
+// decision is what is decided about a call, by whom and why.
+type decision struct {
+	action Action
+	by     string
+	reason string
+}
+
+// Who decides.
+const (
+	byDefault = "default"
+	byHook    = "hook"
+	byPerson  = "person"
+	byNobody  = "nobody"
+)
+
+// approve decides whether a call goes on. Nil: it does.
+func (s *Set) approve(ctx context.Context, r Request, c *call, about subject) error {
+	d := s.decide(r)
+	if d.action == Ask {
+		d = s.ask(ctx, r, c, d)
+	}
+	s.audit(r, c, about, Event{Kind: EventDecision, Decision: d.action, By: d.by, Reason: d.reason})
+	switch {
+	case d.action == Allow:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	}
+	return workspace.Errorf(workspace.ErrDenied, r.Name, "", "%s", d.reason)
+}
+
+// decide is the decision before anybody is asked.
+func (s *Set) decide(r Request) decision {
+	if s.opts.RequireApproval != nil && s.opts.RequireApproval(r.Name, r.Args) {
+		return decision{Ask, byHook, "this call needs an approval"}
+	}
+	return decision{Allow, byDefault, "nothing forbids it"}
+}
+
+// ask turns an Ask into a person's answer.
+func (s *Set) ask(ctx context.Context, r Request, c *call, d decision) decision {
+	asker := r.Ask
+	if asker == nil {
+		asker = s.opts.Ask
+	}
+	if asker == nil {
+		return decision{Deny, byNobody, d.reason + ", and there is nobody to ask; have it allowed before"}
+	}
+	allowed, err := asker(ctx, Question{Tool: c.tool, Args: r.Args, Root: c.ws.Root(), Reason: d.reason})
+	switch {
+	case err != nil:
+		return decision{Deny, byNobody, d.reason + ", and nobody could be asked: " + err.Error()}
+	case !allowed:
+		return decision{Deny, byPerson, "the user refused this call: do not try it again in another way, ask what to do instead"}
+	}
+	return decision{Allow, byPerson, d.reason}
+}

@@ -1,0 +1,8 @@
+package tools
+
+// catalog makes all tools, in the order in which they are listed.
+func catalog() []*Tool {
+	return []*Tool{
+		readFile(),
+	}
+}
