@@ -3,8 +3,13 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -54,8 +59,32 @@ const (
 func int80(trap, a1, a2, a3 uintptr) int64
 
 // call32 makes a call with int80 and names its answer: "SIGSEGV" is that of a
-// kernel without 32-bit calls.
-func call32(trap, a1, a2, a3 uintptr) (answer string) {
+// kernel without 32-bit calls. A filter may kill the calling thread alone
+// (seccomp(2), SECCOMP_RET_KILL_THREAD), so the call has a thread of its own.
+func call32(trap, a1, a2, a3 uintptr) string {
+	runtime.GOMAXPROCS(2) // the killed thread keeps its processor
+	thread, answer := make(chan int, 1), make(chan string, 1)
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		answer <- answer32(trap, a1, a2, a3)
+	}()
+	status := fmt.Sprintf("/proc/self/task/%d/status", <-thread)
+	for {
+		select {
+		case a := <-answer:
+			return a
+		case <-time.After(5 * time.Millisecond):
+			// The first thread of a process stays as a zombie.
+			text, err := os.ReadFile(status)
+			if err != nil || strings.Contains(string(text), "State:\tZ") {
+				return "SIGSYS"
+			}
+		}
+	}
+}
+
+func answer32(trap, a1, a2, a3 uintptr) (answer string) {
 	defer func() {
 		if recover() != nil {
 			answer = "SIGSEGV"
