@@ -30,20 +30,20 @@ func (w *Workspace) Exec(ctx context.Context, c Command) (*Output, error) {
 	if c.Terminal != nil {
 		return nil, Errorf(ErrInvalidArgument, op, "", "a terminal needs Start")
 	}
-	a, ctx, err := w.begin(ctx, op)
+	call, err := w.begin(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	defer w.finish(a)
-	c, err = w.prepare(ctx, op, c)
+	defer call.finish()
+	c, err = w.prepare(call, op, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.ready(ctx, op); err != nil {
+	if err := w.ready(call, op); err != nil {
 		return nil, err
 	}
 
-	run, cancel := withTimeout(ctx, c.Timeout)
+	run, cancel := withTimeout(call, c.Timeout)
 	defer cancel()
 	stdout, stderr := w.sinks(run, c)
 	defer stdout.to.close()

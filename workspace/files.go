@@ -211,18 +211,18 @@ func checkPerm(op, path string, perm fs.FileMode) error {
 // path, and makes every failure an *Error with the path as the caller gave it.
 func fileCall[T any](w *Workspace, ctx context.Context, op, path string, f func(context.Context, Files, string) (T, error)) (T, error) {
 	var zero T
-	a, ctx, err := w.begin(ctx, op)
+	call, err := w.begin(ctx, op)
 	if err != nil {
 		return zero, withPath(err, path)
 	}
-	defer w.finish(a)
+	defer call.finish()
 	name, err := w.name(op, path)
 	if err != nil {
 		return zero, err
 	}
-	v, err := f(ctx, w.driver.Files(), name)
+	v, err := f(call, w.driver.Files(), name)
 	if err != nil {
-		return zero, w.fileError(ctx, asGiven(err, name, path), op, path)
+		return zero, w.fileError(call, asGiven(err, name, path), op, path)
 	}
 	return v, nil
 }

@@ -56,19 +56,19 @@ func (w *Workspace) Start(ctx context.Context, c Command) (*Process, error) {
 	case c.Background != "":
 		return nil, Errorf(ErrInvalidArgument, op, "", "what a started process leaves goes with it; leave Background empty")
 	}
-	a, callCtx, err := w.begin(ctx, op)
+	call, err := w.begin(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	defer w.finish(a)
-	c, err = w.prepare(callCtx, op, c)
+	defer call.finish()
+	c, err = w.prepare(call, op, c)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.ready(callCtx, op); err != nil {
+	if err := w.ready(call, op); err != nil {
 		return nil, err
 	}
-	return w.start(ctx, callCtx, starter, c)
+	return w.start(ctx, call, starter, c)
 }
 
 // start hands c to the driver. life is the context that the process ends with,
@@ -98,12 +98,10 @@ func (w *Workspace) start(life, call context.Context, starter Starter, c Command
 	}
 	c.Stdin, c.Stdout, c.Stderr, c.Timeout = nil, nil, nil, 0
 
-	a := &activity{end: p.cancel, done: p.exited}
-	err := w.register(op, a)
+	ended, err := w.adopt(op, p.cancel)
 	if err == nil {
-		p.running, err = starter.Start(call, c, streams)
-		if err != nil {
-			w.forget(a)
+		if p.running, err = starter.Start(call, c, streams); err != nil {
+			ended()
 			if call.Err() != nil && errors.Is(err, call.Err()) {
 				err = w.stopped(call, op, "")
 			}
@@ -113,8 +111,6 @@ func (w *Workspace) start(life, call context.Context, starter Starter, c Command
 		p.cancel(err)
 		stopTimer()
 		p.release()
-		// Close may have seen the activity and wait for its end.
-		close(p.exited)
 		return nil, wrap(err, ErrIO, op, "")
 	}
 	go p.watch(c.KillGrace)
@@ -123,16 +119,10 @@ func (w *Workspace) start(life, call context.Context, starter Starter, c Command
 		defer p.cancel(nil)
 		exit, err := p.running.Wait()
 		p.finished(exit, wrap(err, ErrIO, op, ""))
-		w.forget(a)
 		close(p.exited)
+		ended()
 	}()
 	return p, nil
-}
-
-func (w *Workspace) forget(a *activity) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.active, a)
 }
 
 // watch ends the process when its context does.

@@ -105,11 +105,11 @@ func (w *Workspace) OpenShell(ctx context.Context, o ShellOptions) (*Shell, erro
 		o.Path = "sh"
 	}
 	s := &Shell{w: w, opts: o, turn: make(chan struct{}, 1)}
-	a, call, err := w.begin(ctx, op)
+	call, err := w.begin(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	defer w.finish(a)
+	defer call.finish()
 	s.life, s.end = context.WithCancelCause(ctx)
 	s.session, err = s.open(call, op)
 	if err != nil {
@@ -139,12 +139,12 @@ func (s *Shell) Run(ctx context.Context, c ShellCommand) (*ShellOutput, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, ctx, err := s.w.begin(ctx, op)
+	call, err := s.w.begin(ctx, op)
 	if err != nil {
 		return nil, err
 	}
-	defer s.w.finish(a)
-	ctx, cancel := context.WithCancelCause(ctx)
+	defer call.finish()
+	ctx, cancel := context.WithCancelCause(call)
 	defer cancel(nil)
 	defer context.AfterFunc(s.life, func() { cancel(context.Cause(s.life)) })()
 

@@ -42,19 +42,13 @@ type Workspace struct {
 	opts   Options
 	roots  []string // absolute spellings of the root, no trailing slash
 
-	mu      sync.Mutex
-	closing bool
-	active  map[*activity]struct{} // what Close has to end
-	flight  *flight                // the start under way, if any
+	underway *underway
+
+	mu     sync.Mutex
+	flight *flight // the start under way, if any
 
 	closeOnce sync.Once
 	closeErr  error
-}
-
-// activity is one call under way, or one process that outlives its call.
-type activity struct {
-	end  func(cause error) // asks it to end; does not wait
-	done chan struct{}     // closed once it has ended
 }
 
 // New returns a workspace over d, which it owns from then on: Close closes it.
@@ -86,7 +80,7 @@ func New(d Driver, o Options) (*Workspace, error) {
 		return nil, err
 	}
 	o.Env = MergeEnv(o.Env)
-	w := &Workspace{driver: d, opts: o, active: map[*activity]struct{}{}}
+	w := &Workspace{driver: d, opts: o, underway: newUnderway()}
 	w.roots = []string{d.Descriptor().Root}
 	if r, ok := d.(Realer); ok {
 		w.roots = append(w.roots, r.Real())
@@ -126,12 +120,12 @@ func (w *Workspace) Env() []string { return slices.Clone(w.opts.Env) }
 // to see errors early, or to keep a pull out of the first command. It is not
 // needed otherwise.
 func (w *Workspace) Ready(ctx context.Context) error {
-	a, ctx, err := w.begin(ctx, "start")
+	call, err := w.begin(ctx, "start")
 	if err != nil {
 		return err
 	}
-	defer w.finish(a)
-	return w.ready(ctx, "start")
+	defer call.finish()
+	return w.ready(call, "start")
 }
 
 // Close ends everything that runs in the workspace, releases it and returns
@@ -139,55 +133,10 @@ func (w *Workspace) Ready(ctx context.Context) error {
 // one. It may be called more than once; every call returns the same.
 func (w *Workspace) Close() error {
 	w.closeOnce.Do(func() {
-		w.mu.Lock()
-		w.closing = true
-		var waits []*activity
-		for a := range w.active {
-			waits = append(waits, a)
-		}
-		w.mu.Unlock()
-		for _, a := range waits {
-			a.end(ErrDisposed)
-		}
-		for _, a := range waits {
-			<-a.done
-		}
+		w.underway.end()
 		w.closeErr = w.driver.Close()
 	})
 	return w.closeErr
-}
-
-// begin registers a call under way. The context it returns ends with the
-// caller's or with Close; finish must follow.
-func (w *Workspace) begin(ctx context.Context, op string) (*activity, context.Context, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, nil, aborted(ctx, op, "")
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	a := &activity{end: cancel, done: make(chan struct{})}
-	if err := w.register(op, a); err != nil {
-		cancel(err)
-		return nil, nil, err
-	}
-	return a, ctx, nil
-}
-
-func (w *Workspace) register(op string, a *activity) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.closing {
-		return w.disposed(op, "")
-	}
-	w.active[a] = struct{}{}
-	return nil
-}
-
-func (w *Workspace) finish(a *activity) {
-	a.end(nil)
-	w.mu.Lock()
-	delete(w.active, a)
-	w.mu.Unlock()
-	close(a.done)
 }
 
 func (w *Workspace) disposed(op, path string) *Error {
