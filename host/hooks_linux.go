@@ -16,6 +16,7 @@ const (
 	guardLinks    guard = "links"     // the policy for hard links
 	guardLocks    guard = "locks"     // writes of one file wait for each other
 	guardTemp     guard = "temp"      // only our own temporaries are swept
+	guardView     guard = "view"      // the view tells of what is below the root alone
 	guardDangling guard = "dangling"  // nothing is made through a dangling link
 )
 

@@ -42,6 +42,7 @@ type Root struct {
 	uid, gid uint32
 	fast     bool // openat2 works
 
+	view  view
 	calls gate
 	locks lockTable
 	state stateDir
@@ -110,6 +111,7 @@ func openRoot(dir string, o RootOptions, h *hooks) (_ *Root, err error) {
 	if err = r.findState(); err != nil {
 		return nil, err
 	}
+	r.openView()
 	r.startSweep()
 	return r, nil
 }
@@ -174,6 +176,7 @@ func (r *Root) Close() error {
 		r.sweep.stop()
 		r.calls.close()
 		r.closeState()
+		r.closeView()
 		closeFD(r.fd)
 		closeFD(r.proc)
 	})

@@ -110,7 +110,11 @@ func (r *Root) stat(ctx context.Context, op, name string, follow bool) (fs.FileI
 	}
 	defer r.calls.leave()
 	fi := &fileInfo{name: path.Base(name)}
-	if done, err := r.statTop(name, follow, &fi.st); done {
+	done, err := r.statTop(name, follow, &fi.st)
+	if !done {
+		done, err = r.statViewed(name, follow, &fi.st)
+	}
+	if done {
 		if err != nil {
 			return nil, asError(op, name, err)
 		}
