@@ -20,6 +20,7 @@ type view struct {
 	mounts int // mountinfo; poll(2) tells that it changed
 
 	mu    sync.Mutex
+	poll  [1]unix.PollFd // kept, so that a call allocates none
 	alone bool // nothing was mounted below the root when mountinfo was read
 }
 
@@ -75,8 +76,8 @@ func (r *Root) viewed() bool {
 		return false
 	}
 	defer v.mu.Unlock()
-	changed := [...]unix.PollFd{{Fd: int32(v.mounts), Events: unix.POLLPRI}}
-	switch n, err := unix.Poll(changed[:], 0); {
+	v.poll[0] = unix.PollFd{Fd: int32(v.mounts), Events: unix.POLLPRI}
+	switch n, err := unix.Poll(v.poll[:], 0); {
 	case err != nil:
 		return false
 	case n > 0:
