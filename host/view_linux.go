@@ -21,7 +21,7 @@ type view struct {
 
 	mu    sync.Mutex
 	poll  [1]unix.PollFd // kept, so that a call allocates none
-	alone bool // nothing was mounted below the root when mountinfo was read
+	alone bool           // nothing was mounted below the root when mountinfo was read
 }
 
 // openView sets the view up. Where it cannot be had there is none.
