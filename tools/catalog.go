@@ -4,5 +4,7 @@ package tools
 func catalog() []*Tool {
 	return []*Tool{
 		readFile(),
+		writeFile(),
+		editFile(),
 	}
 }

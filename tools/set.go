@@ -238,3 +238,13 @@ func failure(tool string, err error) *workspace.Error {
 	}
 	return &workspace.Error{Code: code, Op: tool, Err: err}
 }
+
+// hold waits for a share of the memory that calls at the same time may use for
+// the content of files. release gives it back.
+func (c *call) hold(ctx context.Context, size int64) (release func(), err error) {
+	size = min(max(size, 0), c.set.opts.Limits.Memory)
+	if err := c.set.memory.Acquire(ctx, size); err != nil {
+		return nil, err
+	}
+	return func() { c.set.memory.Release(size) }, nil
+}

@@ -124,9 +124,14 @@ func (b *bench) ok(name string, args any) map[string]any {
 	if r.IsError {
 		b.Fatalf("%s %v: %s", name, args, r.Text)
 	}
+	return structuredOf(b.T, r)
+}
+
+func structuredOf(t *testing.T, r *tools.Result) map[string]any {
+	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal(r.Structured, &v); err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	return v
 }
