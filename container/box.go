@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/docker/docker/api/types/filters"
 
 	"github.com/wsctl/wsctl/keeper"
+	"github.com/wsctl/wsctl/reaper"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -58,6 +60,8 @@ type box struct {
 	// said is what came over it that was no answer of the keeper's.
 	said *head
 	pool *pool
+	// detached: it outlives the driver, and others may use it too.
+	detached bool
 	// expected is what it must look like from inside.
 	expected expectation
 	// state is the directory under the mask.
@@ -80,14 +84,20 @@ func (b *box) takeRecreated() string {
 	return why
 }
 
-// end removes the container and everything in it, and looks that it is gone. It
-// may be called again.
+// end removes the container and everything in it, and looks that it is gone. A
+// detached one is ended only: what was installed in it stays for the next start.
+// It may be called again.
 func (b *box) end(ctx context.Context) error {
 	if b.pool != nil {
 		b.pool.close()
 	}
 	_ = b.attached.Close()
-	err := b.engine.remove(ctx, "id", b.id)
+	var err error
+	if b.detached {
+		err = b.engine.halt(ctx, b.id)
+	} else {
+		err = b.engine.remove(ctx, "id", b.id)
+	}
 	<-b.gone
 	return err
 }
@@ -175,19 +185,38 @@ func (b *box) fate(ctx context.Context) (why string, err error) {
 	return b.verdict(got.State)
 }
 
+// runsOn is the verdict about a container that runs, although something is wrong.
+const runsOn = "the container was restarted, or its keeper does not answer"
+
 // verdict reads the state of a container with which something is wrong.
 func (b *box) verdict(s *container.State) (why string, err error) {
 	switch {
 	case s == nil:
 		return "the engine does not tell the container's state", nil
 	case s.Paused:
-		return "", workspace.Errorf(workspace.ErrBusy, "exec", "", "the container %s is paused; unpause it (docker unpause %s) and try again", b.name, b.name)
+		return "", workspace.Errorf(workspace.ErrBusy, "exec", "", "the container %s is paused; unpause it (%s) and try again", b.name, b.unpause())
 	case s.OOMKilled:
 		return "the kernel ended the container for want of memory", nil
 	case s.Restarting, s.Running:
-		return "the container was restarted, or its keeper does not answer", nil
+		return runsOn, nil
 	}
 	return fmt.Sprintf("the container is %s with status %d", s.Status, s.ExitCode), nil
+}
+
+// unpause is how people unpause it.
+func (b *box) unpause() string {
+	if name, ok := strings.CutPrefix(b.name, reaper.Name("")); ok && b.detached {
+		return "wsctl resume " + name
+	}
+	return "docker unpause " + b.name
+}
+
+// next is what the next command does about a container that is over.
+func (b *box) next() string {
+	if b.detached {
+		return "the next command starts it again"
+	}
+	return "the next command makes a new one"
 }
 
 // lost tells why a call about this container or a stream of it failed: BUSY when
@@ -209,7 +238,7 @@ func (b *box) lost(ctx context.Context, cause error) error {
 	got, err := b.engine.cli.ContainerInspect(bounded, b.id)
 	switch {
 	case errdefs.IsNotFound(err):
-		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the container was ended or removed from outside while a command ran; the next command makes a new one: %w", orEOF(cause))
+		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the container was ended or removed from outside while a command ran; %s: %w", b.next(), orEOF(cause))
 	case err != nil:
 		return engineError(ctx, op, err)
 	case got.State != nil && got.State.Running && !got.State.Paused && !isClosed(b.gone):
@@ -219,7 +248,7 @@ func (b *box) lost(ctx context.Context, cause error) error {
 	if err != nil {
 		return err
 	}
-	return workspace.Errorf(workspace.ErrUnavailable, op, "", "%s; the next command makes a new one: %w", why, orEOF(cause))
+	return workspace.Errorf(workspace.ErrUnavailable, op, "", "%s; %s: %w", why, b.next(), orEOF(cause))
 }
 
 // notRun is why a command was not run at all: its exec, or the keeper that was to

@@ -111,7 +111,7 @@ func (r *Report) machine() {
 
 // probe starts a container over dir and proves what it is.
 func (r *Report) probe(ctx context.Context, e *Engine, dir string, o Options) {
-	o.FreshHome, o.Detached = true, false
+	o.FreshHome, o.Name, o.TTL = true, "", 0
 	d, err := New(ctx, e, dir, o)
 	if err != nil {
 		r.add(CheckFail, "probe container", err.Error(), "")

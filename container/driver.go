@@ -58,10 +58,14 @@ type Options struct {
 	// of the image keeps the container. It is only used where the engine is
 	// on this machine.
 	Keeper string
-	// Detached leaves the container to others when the driver is closed.
-	Detached bool
-	// Expires is when a detached container may be reaped; zero: never.
-	Expires time.Time
+	// Name makes the container a detached one, which outlives the driver and
+	// this process and which others find by this name (ValidName). Where there
+	// is one of that name over the same root with the same options already, it
+	// is adopted. Empty: the container is the driver's own and goes with it.
+	Name string
+	// TTL is how long after it was made a detached container may be reaped,
+	// in whole seconds; 0: never.
+	TTL time.Duration
 	// Version is that of the calling program, for people who look at
 	// containers.
 	Version string
@@ -103,6 +107,14 @@ func (o Options) withDefaults() (Options, error) {
 	case o.Pids < minPids || o.Pids > 1<<22:
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "a limit of %d processes makes no sense; give at least %d", o.Pids, minPids)
 	}
+	switch {
+	case o.Name != "" && !ValidName(o.Name):
+		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%s cannot be the name of a workspace; use up to 48 lower-case letters, digits and, not first, any of -_.", workspace.Printable(o.Name))
+	case o.TTL < 0 || o.TTL%time.Second != 0:
+		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "a time to live of %v makes no sense; give whole seconds", o.TTL)
+	case o.TTL != 0 && o.Name == "":
+		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "only a detached workspace has a time to live; give it a name")
+	}
 	if !filepath.IsAbs(o.CacheDir) {
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "CacheDir is %q; give the absolute path of a directory for homes and the keeper's binary, such as wsctl in the user's cache directory", o.CacheDir)
 	}
@@ -123,6 +135,11 @@ type Driver struct {
 	user   commandUser
 	opts   Options
 	log    *slog.Logger
+	// found: the options are those that were found at the container, so they
+	// need not be compared with it.
+	found bool
+	// first is what Adopt has read, for the first start.
+	first *foundContainer
 
 	starting chan struct{} // holds a token while Ready is at work
 
@@ -130,6 +147,10 @@ type Driver struct {
 	image *imageInfo // once it is known
 	home  *homeDir   // opened by the first start
 	box   *box       // nil: none, or given up
+	// id is the engine's of the detached container, once it is known. It was
+	// adopted when another driver, of whatever process, has made it.
+	id      string
+	adopted bool
 	// because is why the next container will not be the first.
 	because string
 	closed  bool
@@ -172,23 +193,13 @@ func New(ctx context.Context, e *Engine, dir string, o Options) (*Driver, error)
 	if err != nil {
 		return nil, err
 	}
-	guarded := o.Root
-	guarded.Guest, guarded.NoMounts = guestRoot, true
-	if guarded.Logger == nil {
-		guarded.Logger = o.Logger
-	}
-	root, err := host.OpenRoot(dir, guarded)
+	root, held, err := openRoot(ctx, dir, o)
 	if err != nil {
 		return nil, err
 	}
 	if dev, ino := root.Identity(); dev != facts.Dev || ino != facts.Ino {
-		_ = root.Close()
+		_, _ = held.Close(), root.Close()
 		return nil, workspace.Errorf(workspace.ErrConflict, op, dir, "the name led to another directory a moment ago; try again when nobody moves it")
-	}
-	held, err := root.OpenDir(ctx, ".")
-	if err != nil {
-		_ = root.Close()
-		return nil, err
 	}
 	d := &Driver{engine: e, root: root, dir: held, facts: facts, policy: policy, user: user, opts: o, log: o.Logger, starting: make(chan struct{}, 1)}
 	for _, w := range append(facts.Warnings, user.Warning) {
@@ -197,6 +208,25 @@ func New(ctx context.Context, e *Engine, dir string, o Options) (*Driver, error)
 		}
 	}
 	return d, nil
+}
+
+// openRoot opens the guarded root and its directory.
+func openRoot(ctx context.Context, dir string, o Options) (*host.Root, *os.File, error) {
+	guarded := o.Root
+	guarded.Guest, guarded.NoMounts = guestRoot, true
+	if guarded.Logger == nil {
+		guarded.Logger = o.Logger
+	}
+	root, err := host.OpenRoot(dir, guarded)
+	if err != nil {
+		return nil, nil, err
+	}
+	held, err := root.OpenDir(ctx, ".")
+	if err != nil {
+		_ = root.Close()
+		return nil, nil, err
+	}
+	return root, held, nil
 }
 
 // Descriptor implements workspace.Driver. Ref is the image's digest once the
@@ -241,8 +271,8 @@ func (d *Driver) discard(b *box, why string) {
 	}()
 }
 
-// Close implements workspace.Driver. It removes the container, a detached one
-// excepted, and looks that it is gone. It may be called again, and returns the
+// Close implements workspace.Driver. It removes the container and looks that it is
+// gone; from a detached one it detaches, and Remove removes it. It may be called again, and returns the
 // same.
 func (d *Driver) Close() error {
 	d.closing.Do(func() { d.closeErr = d.close() })
@@ -257,7 +287,7 @@ func (d *Driver) close() error {
 	d.mu.Unlock()
 	var err error
 	switch {
-	case b != nil && d.opts.Detached:
+	case b != nil && d.opts.Name != "":
 		b.detach()
 	case b != nil:
 		err = b.end(context.Background())

@@ -47,6 +47,8 @@ type EngineOptions struct {
 type Engine struct {
 	cli  *client.Client
 	info EngineInfo
+	// learned: info is all of it; else only Host is known.
+	learned bool
 }
 
 // EngineInfo is what an engine says of itself, read once by Connect.
@@ -88,6 +90,17 @@ type EngineInfo struct {
 // Connect finds the engine and reads what it is, within seconds. Every failure
 // is UNAVAILABLE with the cause and what to do; a context that ends is ABORTED.
 func Connect(ctx context.Context, o EngineOptions) (*Engine, error) {
+	return connect(ctx, o, true)
+}
+
+// Dial is Connect without the question what the engine is, which takes it longer
+// than all that a command in a detached workspace needs. Adopt and what is done to
+// a Detached work with such an engine; Info has its address alone.
+func Dial(ctx context.Context, o EngineOptions) (*Engine, error) {
+	return connect(ctx, o, false)
+}
+
+func connect(ctx context.Context, o EngineOptions, learn bool) (*Engine, error) {
 	const op = "connect"
 	if o.Host == "" {
 		o.Host = client.DefaultDockerHost
@@ -102,7 +115,10 @@ func Connect(ctx context.Context, o EngineOptions) (*Engine, error) {
 	// The Docker client keeps the cause of a failed connection to itself.
 	err = d.try(bounded)
 	if err == nil {
-		err = e.learn(bounded, o.Host)
+		err = e.negotiate(bounded, o.Host)
+	}
+	if err == nil && learn {
+		err = e.learn(bounded)
 	}
 	if err != nil {
 		_ = cli.Close()
@@ -170,8 +186,8 @@ func loopback(hostPort string) bool {
 	return name == "localhost" || net.ParseIP(name).IsLoopback()
 }
 
-// learn asks the engine what it is.
-func (e *Engine) learn(ctx context.Context, host string) error {
+// negotiate asks the engine whether it is one, and which API it speaks.
+func (e *Engine) negotiate(ctx context.Context, host string) error {
 	const op = "connect"
 	ping, err := e.cli.Ping(ctx)
 	if err != nil {
@@ -184,15 +200,34 @@ func (e *Engine) learn(ctx context.Context, host string) error {
 		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s speaks API %s; wsctl needs %s, which Docker Engine 20.10 and later have", host, ping.APIVersion, minAPI)
 	}
 	e.cli.NegotiateAPIVersionPing(ping)
+	e.info.Host = host
+	return nil
+}
+
+// learn asks the engine what it is.
+func (e *Engine) learn(ctx context.Context) error {
+	const op = "connect"
 	info, err := e.cli.Info(ctx)
 	if err != nil {
 		return err
 	}
 	if info.OSType != "linux" {
-		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s runs %s containers; switch it to Linux containers", host, info.OSType)
+		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine at %s runs %s containers; switch it to Linux containers", e.info.Host, info.OSType)
 	}
-	e.info = newEngineInfo(host, e.cli.ClientVersion(), info)
+	e.info, e.learned = newEngineInfo(e.info.Host, e.cli.ClientVersion(), info), true
 	return nil
+}
+
+// believing is an engine of which only the address is known, as a detached
+// container's maker has seen it. What a note cannot know is asked when a container
+// is started.
+func (e *Engine) believing(n note) *Engine {
+	if e.learned {
+		return e
+	}
+	info := e.info
+	info.Cgroup, info.Kernel = n.Cgroup, n.Kernel
+	return &Engine{cli: e.cli, info: info}
 }
 
 // newEngineInfo picks from the engine's answer what matters here.

@@ -125,6 +125,8 @@ func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s w
 		Env:  workspace.MergeEnv(b.env, c.Env),
 		Dir:  guestDir(c.Dir),
 		Keep: c.Background == workspace.BackgroundKeep,
+		// What is kept in a container of nobody's stays when we go.
+		Outlive: b.detached,
 	}
 	if c.Terminal != nil {
 		req.Terminal = &keeper.Size{Rows: c.Terminal.Rows, Cols: c.Terminal.Cols}

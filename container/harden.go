@@ -4,6 +4,7 @@ package container
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -121,7 +122,7 @@ func newCreate(s createSpec) (createRequest, error) {
 			Resources: container.Resources{
 				Memory:     s.Memory,
 				MemorySwap: s.Memory, // the sum with swap: no swap
-				NanoCPUs:   int64(s.CPUs * 1e9),
+				NanoCPUs:   nanoCPUs(s.CPUs),
 				PidsLimit:  &pids,
 				Ulimits: []*units.Ulimit{
 					// 1 and not 0: with a core_pattern that is a pipe, 0
@@ -135,6 +136,9 @@ func newCreate(s createSpec) (createRequest, error) {
 		Networking: &network.NetworkingConfig{},
 	}, nil
 }
+
+// nanoCPUs is a number of processors as the engine takes it.
+func nanoCPUs(n float64) int64 { return int64(math.Round(n * 1e9)) }
 
 // engineMasks are the paths that engines mask by default, the newest's list: an
 // old engine does not know them all. What does not exist is passed over.

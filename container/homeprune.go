@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/wsctl/wsctl/workspace"
 )
 
 // homeRecord says whose a home is.
@@ -104,6 +106,24 @@ func pruneHome(ctx context.Context, cache *os.Root, key string) bool {
 	}
 	_ = removeHome(ctx, cache, key)
 	return true
+}
+
+// removeFreshHome removes the home of a detached container that is gone.
+func removeFreshHome(ctx context.Context, cacheDir, key string) error {
+	if !strings.HasPrefix(key, "fresh-") || path.Base(key) != key {
+		return nil
+	}
+	cache, err := openCache(cacheDir)
+	if err != nil {
+		return err
+	}
+	defer cache.Close()
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), clearTime)
+	defer cancel()
+	if err := removeHome(bounded, cache, key); err != nil {
+		return cacheError(workspace.ErrIO, cacheDir, "the fresh HOME of the workspace could not be removed whole: %w", err)
+	}
+	return nil
 }
 
 // removeHome removes a home, its record last, so that a removal that was cut short

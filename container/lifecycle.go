@@ -3,6 +3,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -65,12 +66,14 @@ func (d *Driver) Ready(ctx context.Context) error {
 		}
 		d.discard(b, why)
 	}
-	b, err := d.start(ctx)
+	b, err := d.obtain(ctx)
 	if err != nil {
 		return err
 	}
 	d.mu.Lock()
-	b.recreated, d.because = d.because, ""
+	// What this process has seen of the container's end says more than what
+	// the engine knows.
+	b.recreated, d.because = cmp.Or(d.because, b.recreated), ""
 	if closed = d.closed; !closed {
 		d.box = b
 	}
@@ -117,10 +120,9 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &box{engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset, expected: p.expected, state: p.state}
+	b := d.newBox(p)
 	back.add(func(ctx context.Context) {
-		// By name: a create that the engine answered too late has one, too.
-		if err := d.engine.remove(ctx, "name", b.name); err != nil {
+		if err := d.takeBack(ctx, b, p); err != nil {
 			d.log.Warn("container not removed", "container", b.name, "error", err)
 		}
 	})
@@ -144,10 +146,47 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 	if err := d.verify(ctx, b, p); err != nil {
 		return nil, err
 	}
-	if b.keeper != "" {
-		b.pool = newPool(b.launchServer, d.opts.Pids)
-	}
+	b.open(p.spec.Pids)
 	return b, nil
+}
+
+// newBox is the container that p plans, before it is made.
+func (d *Driver) newBox(p *plan) *box {
+	return &box{
+		engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
+		expected: p.expected, state: p.state, detached: p.spec.Detached,
+	}
+}
+
+// open lets commands in: the container has been verified.
+func (b *box) open(pids int64) {
+	if b.keeper != "" {
+		b.pool = newPool(b.launchServer, pids)
+	}
+}
+
+// takeBack removes what a failed start has made. A create that the engine answered
+// too late has made a container too, whose id is not known: of a random name it is
+// known by that. The name of a detached one is anybody's, so there the label tells.
+func (d *Driver) takeBack(ctx context.Context, b *box, p *plan) error {
+	switch {
+	case b.id != "":
+		return d.engine.remove(ctx, "id", b.id)
+	case !b.detached:
+		return d.engine.remove(ctx, "name", b.name)
+	}
+	bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
+	got, err := d.engine.cli.ContainerInspect(bounded, b.name)
+	switch {
+	case errdefs.IsNotFound(err):
+		return nil
+	case err != nil:
+		return engineError(ctx, "remove", err)
+	case got.Config == nil || got.Config.Labels[labelNote] != p.spec.Labels[labelNote]:
+		return nil // another one's
+	}
+	return d.engine.remove(ctx, "id", got.ID)
 }
 
 // reap removes what dead owners left, besides the rest of a start. Failures are
@@ -185,6 +224,8 @@ func (d *Driver) create(ctx context.Context, want createRequest, name string) (s
 	switch {
 	case ctx.Err() != nil:
 		return "", engineError(ctx, op, ctx.Err())
+	case errdefs.IsConflict(err) && d.opts.Name != "":
+		return "", errNameTaken
 	case errdefs.IsNotFound(err):
 		d.mu.Lock()
 		d.image = nil // it may have been removed; the next start looks again
@@ -309,7 +350,7 @@ func (d *Driver) verify(ctx context.Context, b *box, p *plan) error {
 		for i, f := range bad {
 			texts[i] = f.String()
 		}
-		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the container is not as confined as it must be, so nothing runs in it: %s", strings.Join(texts, "; "))
+		return &workspace.Error{Code: workspace.ErrUnavailable, Op: op, Err: &postureError{texts}}
 	}
 	if err := d.checkIdentity(ctx, b, seen); err != nil {
 		return err
@@ -318,6 +359,14 @@ func (d *Driver) verify(ctx context.Context, b *box, p *plan) error {
 		return err
 	}
 	return d.finishEnv(b, p, seen)
+}
+
+// postureError is why nothing runs in a container: it is not as confined as it
+// must be.
+type postureError struct{ findings []string }
+
+func (e *postureError) Error() string {
+	return "the container is not as confined as it must be, so nothing runs in it: " + strings.Join(e.findings, "; ")
 }
 
 // checkIdentity tells whether the directory that is mounted in the container is

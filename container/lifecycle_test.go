@@ -345,31 +345,6 @@ func TestShellAsKeeper(t *testing.T) {
 	only(t, root)
 }
 
-func TestDetachedContainerStays(t *testing.T) {
-	t.Parallel()
-	e, root, cli := connect(t), newRoot(t), enginetest.Client(t)
-	o := options(t)
-	o.Detached = true
-	d, err := container.New(t.Context(), e, root, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ready(t, d)
-	if err := d.Close(); err != nil {
-		t.Error(err)
-	}
-	left := only(t, root)
-	// Longer than the end of a leash takes.
-	for end := time.Now().Add(time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if got := only(t, root); got.State != "running" {
-			t.Fatalf("the container is %s", got.State)
-		}
-	}
-	if err := cli.ContainerRemove(t.Context(), left.ID, dockertypes.RemoveOptions{Force: true}); err != nil {
-		t.Error(err)
-	}
-}
-
 func TestOptionsThatMakeNoSense(t *testing.T) {
 	t.Parallel()
 	e, root := connect(t), newRoot(t)

@@ -3,11 +3,13 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +25,7 @@ type plan struct {
 	image    imageInfo
 	userName string
 	expected expectation
-	home     *homeDir
+	home     *homeDir // nil where the container is there already
 	state    fileID   // of .wsctl, over which the mask goes
 	shells   []string // where sh may be inside, in the order of the look-up
 }
@@ -76,13 +78,16 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	p := &plan{
 		image: image, userName: tools.UserName, home: home, state: state,
 		tag: reaper.Tag{
-			ID: reaper.NewID(), Root: d.facts.Name, Workspace: id, Version: d.opts.Version,
-			Detached: d.opts.Detached, Expires: d.opts.Expires, Owner: owner,
+			ID: cmp.Or(d.opts.Name, reaper.NewID()), Root: d.facts.Name, Workspace: id, Version: d.opts.Version,
+			Detached: d.opts.Name != "", Owner: owner,
 		},
+	}
+	if d.opts.TTL > 0 {
+		p.tag.Expires = time.Now().Add(d.opts.TTL).Truncate(time.Second)
 	}
 	p.spec = createSpec{
 		Image: image.ID, User: d.user.String(), GID: d.user.GID, Unset: image.Unset, Labels: p.tag.Labels(),
-		Mounts: mounts.Mounts, Masks: mounts.Masks, Detached: d.opts.Detached,
+		Mounts: mounts.Mounts, Masks: mounts.Masks, Detached: p.tag.Detached,
 		Memory: d.opts.Memory, CPUs: d.opts.CPUs, Pids: d.opts.Pids, Network: d.opts.Network, Runtime: d.opts.Runtime,
 	}
 	if staged != "" {
@@ -92,12 +97,22 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	if seen {
 		p.expected.Sources = mounts.Sources
 	}
+	if p.tag.Detached {
+		if p.spec.Labels[labelNote], err = d.note(p).label(); err != nil {
+			return nil, err
+		}
+	}
+	p.findShells(d)
+	return p, nil
+}
+
+// findShells lists where sh may be inside.
+func (p *plan) findShells(d *Driver) {
 	for _, dir := range append(pathOf(d.env(p, "")), "/bin", "/usr/bin") {
 		if at := path.Join(dir, "sh"); path.IsAbs(dir) && !slices.Contains(p.shells, at) && len(p.shells) < maxShells {
 			p.shells = append(p.shells, at)
 		}
 	}
-	return p, nil
 }
 
 // maxShells bounds the places where sh is looked for.
@@ -158,7 +173,7 @@ func (d *Driver) openHome() (*homeDir, error) {
 	}
 	home, err := openHome(homeRequest{
 		CacheDir: d.opts.CacheDir, Root: d.facts, User: d.user, Rootless: d.engine.info.Rootless,
-		Fresh: d.opts.FreshHome, Detached: d.opts.Detached,
+		Fresh: d.opts.FreshHome, Detached: d.opts.Name != "",
 	})
 	if err != nil {
 		return nil, err
@@ -267,8 +282,10 @@ func (d *Driver) finishEnv(b *box, p *plan, seen report) error {
 	}
 	tmp := ""
 	if a := seen[keeper.Item{Ask: keeper.AskAccess, Path: guestTmp}]; a.Errno != 0 {
-		if err := p.home.makeTmp(); err != nil {
-			return err
+		if p.home != nil { // else whoever made the container has made it
+			if err := p.home.makeTmp(); err != nil {
+				return err
+			}
 		}
 		tmp = guestHomeTmp
 	}

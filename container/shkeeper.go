@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"sync"
@@ -48,7 +49,8 @@ type shellKeeper struct {
 }
 
 func newShellKeeper(stdin io.Writer, gone <-chan struct{}) *shellKeeper {
-	return &shellKeeper{stdin: stdin, gone: gone, waiting: map[int]chan bool{}}
+	// Several owners may share one such shell, and each sees all answers.
+	return &shellKeeper{stdin: stdin, gone: gone, waiting: map[int]chan bool{}, number: rand.IntN(1 << 29)}
 }
 
 // kill sends sig, which may be 0, to a group of the container. It is

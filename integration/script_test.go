@@ -18,6 +18,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/wsctl/wsctl/internal/enginetest"
+	"github.com/wsctl/wsctl/reaper"
 )
 
 // TestScripts runs testdata/script/<verb>_<case>.txtar, each a session as a user
@@ -31,7 +32,7 @@ import (
 //
 // and the condition [docker], which fails under WSCTL_REQUIRE_DOCKER=1 when there
 // is no engine. Each starts in a new directory, proj, which is a good root; $IMAGE
-// is a BusyBox image.
+// is a BusyBox image, $NAME the name of a workspace that nobody else has.
 func TestScripts(t *testing.T) {
 	bin := filepath.Dir(binary(t))
 	testscript.Run(t, testscript.Params{
@@ -61,6 +62,8 @@ func TestScripts(t *testing.T) {
 				return errors.New("testscript's T is no testing.TB any more")
 			}
 			e.Values[testKey{}] = t
+			// The engine is shared, and names of workspaces are unique on it.
+			e.Setenv("NAME", "script-"+reaper.NewID())
 			if haveEngine() {
 				e.Setenv("IMAGE", enginetest.BusyBox(t))
 			}

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math/rand/v2"
 	"strconv"
 	"sync"
 	"syscall"
@@ -94,7 +95,8 @@ type call struct {
 // NewInitClient returns a client that writes to stdin. The transport passes what
 // PID 1 prints to [InitClient.Stdout] and tells of its end by [InitClient.Lost].
 func NewInitClient(stdin io.WriteCloser) *InitClient {
-	c := &InitClient{pending: map[uint64]call{}, gone: make(chan struct{})}
+	// Several clients may share one PID 1, and each sees the answers to all.
+	c := &InitClient{pending: map[uint64]call{}, gone: make(chan struct{}), nonce: rand.Uint64() >> 2}
 	c.out = newOutbox(stdin, c.Lost)
 	return c
 }

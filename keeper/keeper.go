@@ -44,6 +44,11 @@ package keeper
 // keeper.
 const Name = "wskeeper"
 
+// Protocol is the version of what the two sides say to each other. It changes with
+// every change of a frame or a marker: who finds a keeper of another version in a
+// container does not speak to it.
+const Protocol = 1
+
 // Modes of the keeper, its first argument.
 const (
 	// ModeInit is PID 1 of a container. It exits when its stdin ends.

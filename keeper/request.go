@@ -21,6 +21,9 @@ type Request struct {
 	// Keep leaves what the command has started when it exits. The keeper then
 	// retires: see [Status.Retired].
 	Keep bool
+	// Outlive, with Keep, leaves it beyond the end of stdin as well: the one who
+	// asked may go.
+	Outlive bool
 	// Terminal gives the command a terminal of that size as its stdin, stdout and
 	// stderr; output comes as stdout. It excludes Keep.
 	Terminal *Size
@@ -44,6 +47,7 @@ func (o *order) encode() []byte {
 	b = appendStrings(b, o.Env)
 	b = appendString(b, o.Dir)
 	b = appendBool(b, o.Keep)
+	b = appendBool(b, o.Outlive)
 	b = appendBool(b, o.noStdin)
 	b = appendBool(b, o.Terminal != nil)
 	if o.Terminal != nil {
@@ -60,6 +64,7 @@ func decodeOrder(payload []byte) (*order, bool) {
 	o.Env = d.strings()
 	o.Dir = d.string()
 	o.Keep = d.bool()
+	o.Outlive = d.bool()
 	o.noStdin = d.bool()
 	if d.bool() {
 		size := d.size()

@@ -110,21 +110,25 @@ func (s *server) run(o *order) (more bool, code int) {
 		return false, exitOK
 	}
 	if c.status.Retired {
-		s.retire()
+		s.retire(o.Outlive)
 		return false, exitOK
 	}
 	return true, 0
 }
 
 // retire stays as the parent of what a command has left until that is gone. A
-// stop or the end of stdin ends it.
-func (s *server) retire() {
+// stop ends it, and the end of stdin unless it is to outlive that.
+func (s *server) retire(outlive bool) {
 	for {
 		if !reapAll() {
 			return
 		}
 		select {
 		case f, ok := <-s.frames:
+			if !ok && outlive && errors.Is(s.fault, io.EOF) {
+				s.frames = nil
+				continue
+			}
 			if !ok || f.kind == frameRequest {
 				s.abandon()
 				return

@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -41,20 +42,12 @@ type Facts struct {
 // It does no I/O: now is the time, self this process, and process looks up a
 // PID in self's process table.
 func Decide(now time.Time, self Owner, process func(pid int) Presence, f Facts) (Tag, Verdict, string) {
-	t, err := ParseTag(f.Labels)
-	if err != nil {
-		return Tag{}, Foreign, err.Error()
-	}
-	if !slices.Contains(f.Names, "/"+Name(t.ID)) {
-		return t, Foreign, "its name is not " + Name(t.ID)
-	}
-	if f.ImageGone {
-		return t, Unknown, "its image is gone, so whose its labels are cannot be told"
-	}
-	for key := range f.ImageLabels {
-		if strings.HasPrefix(key, Prefix) {
-			return t, Foreign, fmt.Sprintf("its image carries the label %.80q", key)
-		}
+	t, err := Claim(f)
+	switch {
+	case errors.Is(err, ErrImageGone):
+		return t, Unknown, err.Error()
+	case err != nil:
+		return t, Foreign, err.Error()
 	}
 	if t.Detached {
 		v, reason := expired(now, t.Expires)
@@ -62,6 +55,32 @@ func Decide(now time.Time, self Owner, process func(pid int) Presence, f Facts) 
 	}
 	v, reason := gone(self, process, t.Owner)
 	return t, v, reason
+}
+
+// ErrImageGone is why nothing can be told of a container whose labels may be its
+// image's.
+var ErrImageGone = errors.New("its image is gone, so whose its labels are cannot be told")
+
+// Claim tells whether a container is ours: its labels make sense, its name is the
+// one that derives from its labelled id, and its image carries none of our keys.
+// The error says why it is not; the Tag is then what the labels say, if anything.
+func Claim(f Facts) (Tag, error) {
+	t, err := ParseTag(f.Labels)
+	if err != nil {
+		return Tag{}, err
+	}
+	if !slices.Contains(f.Names, "/"+Name(t.ID)) {
+		return t, errors.New("its name is not " + Name(t.ID))
+	}
+	if f.ImageGone {
+		return t, ErrImageGone
+	}
+	for key := range f.ImageLabels {
+		if strings.HasPrefix(key, Prefix) {
+			return t, fmt.Errorf("its image carries the label %.80q", key)
+		}
+	}
+	return t, nil
 }
 
 // expired judges a detached container.

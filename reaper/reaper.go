@@ -26,6 +26,8 @@ type Container struct {
 	State string
 	// Created is when the engine made it.
 	Created time.Time
+	// Labels are all of the container's, ours or not: hostile text.
+	Labels map[string]string
 	// Tag is zero when the labels make no sense.
 	Tag Tag
 	// Verdict and Reason are Decide's.
@@ -68,7 +70,7 @@ func List(ctx context.Context, e Engine) ([]Container, error) {
 			images[s.ImageID] = f
 		}
 		f.Names, f.Labels = s.Names, s.Labels
-		c := Container{ID: s.ID, Name: name(s.Names), Image: s.Image, State: s.State, Created: time.Unix(s.Created, 0)}
+		c := Container{ID: s.ID, Name: name(s.Names), Image: s.Image, State: s.State, Created: time.Unix(s.Created, 0), Labels: s.Labels}
 		c.Tag, c.Verdict, c.Reason = Decide(time.Now(), self, process, f)
 		list = append(list, c)
 	}

@@ -49,7 +49,8 @@ const (
 
 // Tag is what a container of ours tells about itself.
 type Tag struct {
-	// ID is the container's own, made by NewID. Its name derives from it.
+	// ID is the container's own: made by NewID, or the name that people know
+	// a detached one by (IsID). The container's name derives from it.
 	ID string
 	// Root is the workspace's root on the owner's machine, byte for byte.
 	Root string
@@ -171,17 +172,20 @@ func (r *reader) text(key string) string {
 
 func (r *reader) id(key string) string {
 	v := r.value(key, maxID)
-	if r.err == nil && !isID(v) {
+	if r.err == nil && !IsID(v) {
 		r.bad(key, v)
 	}
 	return v
 }
 
-// isID reports whether s can be an id: lower-case letters and digits, which is
-// also what the engine takes in a name.
-func isID(s string) bool {
+// IsID reports whether s can be an id: at most 48 lower-case letters, digits and,
+// not first, any of "-_.", which is also what the engine takes in a name.
+func IsID(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'z') {
+		switch c := s[i]; {
+		case c >= '0' && c <= '9', c >= 'a' && c <= 'z':
+		case i > 0 && (c == '-' || c == '_' || c == '.'):
+		default:
 			return false
 		}
 	}

@@ -24,6 +24,11 @@ func (a *app) open(ctx context.Context, place *placeOptions, env *envOptions) (*
 	if err != nil {
 		return nil, err
 	}
+	return a.newWorkspace(d, base)
+}
+
+// newWorkspace is the workspace over d, which is closed when there is none.
+func (a *app) newWorkspace(d workspace.Driver, base []string) (*workspace.Workspace, error) {
 	ws, err := workspace.New(d, workspace.Options{Env: base, Logger: a.ui.logger()})
 	if err != nil {
 		return nil, cmp.Or(err, d.Close())

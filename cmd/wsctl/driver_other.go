@@ -23,6 +23,10 @@ func (a *app) containerDriver(context.Context, *placeOptions) (workspace.Driver,
 	return nil, noDriver("open")
 }
 
+func (a *app) adopt(context.Context, string, *envOptions) (*workspace.Workspace, error) {
+	return nil, noDriver("open")
+}
+
 func (a *app) examine(context.Context, *placeOptions) (*examination, error) {
 	return nil, noDriver("doctor")
 }

@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -32,6 +33,11 @@ func (a *app) containerDriver(ctx context.Context, place *placeOptions) (workspa
 	if err != nil {
 		return nil, cmp.Or(err, e.Close())
 	}
+	return a.newContainer(ctx, e, place, o)
+}
+
+// newContainer is the driver over e, which is closed when there is none.
+func (a *app) newContainer(ctx context.Context, e *container.Engine, place *placeOptions, o container.Options) (*connected, error) {
 	pull := a.ui.newPullProgress(place.image)
 	o.Progress = pull.event
 	d, err := container.New(ctx, e, place.root, o)
@@ -39,6 +45,35 @@ func (a *app) containerDriver(ctx context.Context, place *placeOptions) (workspa
 		return nil, cmp.Or(err, e.Close())
 	}
 	return &connected{Driver: d, engine: e, pull: pull}, nil
+}
+
+// adopt opens the detached workspace that ref names.
+func (a *app) adopt(ctx context.Context, ref string, env *envOptions) (*workspace.Workspace, error) {
+	e, err := a.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	d, err := a.adoptDriver(ctx, e, ref)
+	if err != nil {
+		return nil, cmp.Or(err, e.Close())
+	}
+	return a.newWorkspace(&connected{Driver: d, engine: e, pull: a.ui.newPullProgress("")}, env.inherited(a.env))
+}
+
+// adoptDriver takes ref for a name first: that costs the engine one question.
+func (a *app) adoptDriver(ctx context.Context, e *container.Engine, ref string) (*container.Driver, error) {
+	o := container.AdoptOptions{Logger: a.ui.logger(), Root: host.RootOptions{Logger: a.ui.logger()}}
+	if container.ValidName(ref) {
+		d, err := container.Adopt(ctx, e, ref, o)
+		if !errors.Is(err, workspace.ErrNotFound) {
+			return d, err
+		}
+	}
+	w, err := container.FindDetached(ctx, e, ref)
+	if err != nil {
+		return nil, err
+	}
+	return container.Adopt(ctx, e, w.ID, o)
 }
 
 // containerOptions are what the flags say of a container on e.

@@ -64,6 +64,15 @@ type operationError struct {
 func (e *operationError) Error() string { return e.err.Error() }
 func (e *operationError) Unwrap() error { return e.err }
 
+// objectError is the failure of a verb that has an object of its own for --json.
+type objectError struct {
+	err    error
+	object any // with the failure in it
+}
+
+func (e *objectError) Error() string { return e.err.Error() }
+func (e *objectError) Unwrap() error { return e.err }
+
 // failedOperation marks err, which may be nil, as that of an operation.
 func failedOperation(err error, object any) error {
 	if err == nil {
@@ -164,4 +173,17 @@ func noArguments(cmd *cobra.Command, args []string) error {
 		return usagef(verbOf(cmd), "%q is too much; it takes flags only", args[0])
 	}
 	return nil
+}
+
+// takes makes a check of the number of arguments; what says which are wanted.
+func takes(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usagef(verbOf(cmd), "give %s; see wsctl %s --help", what, verbOf(cmd))
+		case most >= 0 && len(args) > most:
+			return usagef(verbOf(cmd), "%q is too much; give %s", args[most], what)
+		}
+		return nil
+	}
 }

@@ -17,16 +17,16 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) {
 		Error *failure `json:"error"`
 	}{newFailure(err)}
 	var command *commandError
-	var reap *reapError
 	var operation *operationError
+	var own *objectError
 	switch {
-	case errors.As(err, &reap):
-		object = newContainers(reap.list, reap.err)
+	case errors.As(err, &own):
+		object = own.object
 	case errors.As(err, &operation) && operation.object != nil:
 		object = operation.object
 	case errors.As(err, &command):
 		object = newResult(command.out, err)
-	case cmd.Name() == "run":
+	case cmd.Name() == "run", cmd.Name() == "exec":
 		object = newResult(nil, err)
 	}
 	// Standard output may be what failed; the line above has been printed.

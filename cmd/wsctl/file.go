@@ -137,16 +137,3 @@ func newPathText(path string) pathText {
 	valid, exact := text([]byte(path))
 	return pathText{Path: valid, PathBase64: exact}
 }
-
-// takes makes a check of the number of arguments; what says which are wanted.
-func takes(least, most int, what string) cobra.PositionalArgs {
-	return func(cmd *cobra.Command, args []string) error {
-		switch {
-		case len(args) < least:
-			return usagef(verbOf(cmd), "give %s; see wsctl %s --help", what, verbOf(cmd))
-		case most >= 0 && len(args) > most:
-			return usagef(verbOf(cmd), "%q is too much; give %s", args[most], what)
-		}
-		return nil
-	}
-}

@@ -32,6 +32,7 @@ and one hardened Docker container that goes when wsctl does.`
 
 const rootExample = `  wsctl run -- go test ./...
   wsctl shell
+  wsctl up app && wsctl exec app -- make
   wsctl file cat go.mod
   wsctl doctor`
 
@@ -64,6 +65,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newCompletionCommand(a),
 	)
 	root.AddCommand(treeVerbs(a)...)
+	root.AddCommand(workspaceVerbs(a)...)
 	return root
 }
 

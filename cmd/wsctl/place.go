@@ -39,11 +39,16 @@ var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pi
 
 func (o *placeOptions) addFlags(cmd *cobra.Command) {
 	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
+	o.addRootFlag(cmd)
+	addChoice(cmd, &o.driver, "driver", "where commands run: container, or host, which confines nothing")
+	o.addContainerFlags(cmd)
+}
+
+// addRootFlag adds the flag about the directory alone.
+func (o *placeOptions) addRootFlag(cmd *cobra.Command) {
 	o.root = "."
 	cmd.Flags().Var(&named{&o.root, "DIR"}, "root", "directory that the sandbox is over")
 	_ = cmd.MarkFlagDirname("root")
-	addChoice(cmd, &o.driver, "driver", "where commands run: container, or host, which confines nothing")
-	o.addContainerFlags(cmd)
 }
 
 // addContainerFlags adds the flags about the container alone.
@@ -90,6 +95,16 @@ func (o *placeOptions) check(cmd *cobra.Command) error {
 	}
 	_, err := o.mountList()
 	return err
+}
+
+// changed is the first of these flags that was given, "" for none.
+func (o *placeOptions) changed(cmd *cobra.Command) string {
+	for _, name := range append([]string{"root", "driver"}, containerOnly...) {
+		if cmd.Flags().Changed(name) {
+			return name
+		}
+	}
+	return ""
 }
 
 // mountList reads --mount.

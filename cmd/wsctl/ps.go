@@ -93,7 +93,7 @@ func newPsCommand(a *app) *cobra.Command {
 }
 
 func (a *app) ps(ctx context.Context, asJSON bool) error {
-	e, err := a.connect(ctx)
+	e, err := a.dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -117,8 +117,12 @@ func (u *ui) containers(list []reaper.Container) error {
 		if c.Removed {
 			status = "removed"
 		}
-		if c.Reason != "" {
+		// That the owner lives, the row says already.
+		if c.Reason != "" && c.Verdict != reaper.Alive {
 			status += ": " + workspace.Printable(c.Reason)
+		}
+		if c.Tag.Detached && c.Verdict == reaper.Alive && !c.Tag.Expires.IsZero() {
+			status += " until " + c.Tag.Expires.Local().Format(time.DateTime)
 		}
 		rows = append(rows, []string{
 			column(c.Name), column(c.State), age(now.Sub(c.Created)), column(ownerText(c.Tag)), column(c.Tag.Root), status,
@@ -162,8 +166,18 @@ func age(d time.Duration) string {
 
 // connect finds the engine that the environment names.
 func (a *app) connect(ctx context.Context) (*container.Engine, error) {
+	return container.Connect(ctx, a.engineOptions())
+}
+
+// dial is connect for what needs to know nothing about the engine.
+func (a *app) dial(ctx context.Context) (*container.Engine, error) {
+	return container.Dial(ctx, a.engineOptions())
+}
+
+// engineOptions say where the environment has the engine.
+func (a *app) engineOptions() container.EngineOptions {
 	o := container.EngineOptions{Host: a.env.engineHost()}
 	// As docker's own client: a certificate directory counts when it is named.
 	o.CertDir = a.env.get("DOCKER_CERT_PATH")
-	return container.Connect(ctx, o)
+	return o
 }

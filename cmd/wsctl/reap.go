@@ -38,7 +38,7 @@ func newReapCommand(a *app) *cobra.Command {
 
 func (a *app) reap(ctx context.Context, o reapOptions) error {
 	a.ui.setQuiet(o.quiet)
-	e, err := a.connect(ctx)
+	e, err := a.dial(ctx)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (a *app) reap(ctx context.Context, o reapOptions) error {
 	case o.json && reapErr == nil:
 		return a.ui.object(newContainers(orphans, nil))
 	case o.json:
-		return &reapError{list: orphans, err: reapErr}
+		return &objectError{err: reapErr, object: newContainers(orphans, reapErr)}
 	case len(orphans) == 0:
 		a.ui.talk("no container has lost its owner")
 		return reapErr
@@ -67,12 +67,3 @@ func (a *app) reap(ctx context.Context, o reapOptions) error {
 	}
 	return reapErr
 }
-
-// reapError is a failure after which some containers may have been removed.
-type reapError struct {
-	list []reaper.Container
-	err  error
-}
-
-func (e *reapError) Error() string { return e.err.Error() }
-func (e *reapError) Unwrap() error { return e.err }

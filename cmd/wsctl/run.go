@@ -52,11 +52,70 @@ const runExample = `  wsctl run -- go test ./...
 type runOptions struct {
 	place   placeOptions
 	command commandOptions
-	shell   string
-	stdin   bool
-	tty     bool
-	json    bool
-	quiet   bool
+	flow    flowOptions
+}
+
+// flowOptions are the flags that say what is run and how it is joined to wsctl.
+type flowOptions struct {
+	shell string
+	stdin bool
+	tty   bool
+	json  bool
+	quiet bool
+}
+
+func (o *flowOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.SetInterspersed(false)
+	f.VarP(&named{&o.shell, "LINE"}, "command", "c", "run this line of shell instead of CMD")
+	f.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on; otherwise the command finds it empty")
+	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own, joined to this one")
+	f.BoolVar(&o.json, "json", false, "print one JSON object when the command has ended, and nothing else")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
+}
+
+// check refuses flags that do not go together; command are those of the command,
+// args what follows the flags.
+func (o *flowOptions) check(cmd *cobra.Command, u *ui, command *commandOptions, args []string) error {
+	if err := command.check(cmd); err != nil {
+		return err
+	}
+	shell := cmd.Flags().Changed("command")
+	verb := cmd.Name()
+	switch {
+	case shell && len(args) > 0:
+		return usagef(verb, "-c and a command are both given; use one")
+	case shell && o.shell == "":
+		return usagef(verb, "-c: the line is empty")
+	case !shell && len(args) == 0:
+		return usagef(verb, "no command given; write wsctl %s -- CMD [ARG…], or -c 'LINE'", verbUse(cmd))
+	case o.tty && o.json:
+		return usagef(verb, "-t and --json do not go together; leave one out")
+	case o.tty && command.maxOutput.set:
+		return usagef(verb, "-t and --max-output do not go together; leave one out")
+	case o.tty && command.background.value != "":
+		return usagef(verb, "-t and --background do not go together: what a command leaves goes with its terminal")
+	case o.tty && !u.inTTY:
+		return usagef(verb, "-t needs a terminal on standard input; use -i to pass on what is there instead")
+	}
+	return nil
+}
+
+// verbUse is a verb with the first word that it takes.
+func verbUse(cmd *cobra.Command) string {
+	if cmd.Name() == "exec" {
+		return "exec NAME"
+	}
+	return cmd.Name()
+}
+
+// command makes the Command that the flags and args stand for.
+func (o *flowOptions) command(cmd *cobra.Command, own environment, command *commandOptions, args []string) (workspace.Command, error) {
+	c, err := command.command(cmd.Name(), own)
+	if c.Args, c.Shell = args, o.shell; o.shell != "" {
+		c.Args = nil
+	}
+	return c, err
 }
 
 // commandOptions are the flags that concern one command.
@@ -128,58 +187,31 @@ func newRunCommand(a *app) *cobra.Command {
 			return a.run(cmd, &o, args)
 		},
 	}
-	f := cmd.Flags()
-	f.SetInterspersed(false)
-	f.VarP(&named{&o.shell, "LINE"}, "command", "c", "run this line of shell instead of CMD")
-	f.BoolVarP(&o.stdin, "stdin", "i", false, "pass standard input on; otherwise the command finds it empty")
-	f.BoolVarP(&o.tty, "tty", "t", false, "give the command a terminal of its own, joined to this one")
-	f.BoolVar(&o.json, "json", false, "print one JSON object when the command has ended, and nothing else")
-	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
+	o.flow.addFlags(cmd)
 	o.command.addFlags(cmd)
 	o.place.addFlags(cmd)
 	return cmd
 }
 
-// check refuses flags that do not go together.
-func (o *runOptions) check(cmd *cobra.Command, u *ui, args []string) error {
-	if err := o.command.check(cmd); err != nil {
-		return err
-	}
-	shell := cmd.Flags().Changed("command")
-	verb := cmd.Name()
-	switch {
-	case shell && len(args) > 0:
-		return usagef(verb, "-c and a command are both given; use one")
-	case shell && o.shell == "":
-		return usagef(verb, "-c: the line is empty")
-	case !shell && len(args) == 0:
-		return usagef(verb, "no command given; write wsctl run -- CMD [ARG…], or -c 'LINE'")
-	case o.tty && o.json:
-		return usagef(verb, "-t and --json do not go together; leave one out")
-	case o.tty && o.command.maxOutput.set:
-		return usagef(verb, "-t and --max-output do not go together; leave one out")
-	case o.tty && o.command.background.value != "":
-		return usagef(verb, "-t and --background do not go together: what a command leaves goes with its terminal")
-	case o.tty && !u.inTTY:
-		return usagef(verb, "-t needs a terminal on standard input; use -i to pass on what is there instead")
-	}
-	return o.place.check(cmd)
-}
-
 func (a *app) run(cmd *cobra.Command, o *runOptions, args []string) error {
-	a.ui.setQuiet(o.quiet)
-	if err := o.check(cmd, a.ui, args); err != nil {
+	a.ui.setQuiet(o.flow.quiet)
+	if err := o.flow.check(cmd, a.ui, &o.command, args); err != nil {
 		return err
 	}
-	c, err := o.command.command(cmd.Name(), a.env)
+	if err := o.place.check(cmd); err != nil {
+		return err
+	}
+	c, err := o.flow.command(cmd, a.env, &o.command, args)
 	if err != nil {
 		return err
 	}
-	c.Args, c.Shell = args, o.shell
-	if o.shell != "" {
-		c.Args = nil
-	}
-	out, err := a.runIn(cmd.Context(), &o.place, &o.command.env, runMode{tty: o.tty, stdin: o.stdin, json: o.json}, c)
+	open := func(ctx context.Context) (*workspace.Workspace, error) { return a.open(ctx, &o.place, &o.command.env) }
+	return a.runAndTell(cmd.Context(), open, &o.flow, c)
+}
+
+// runAndTell runs c as the flags say and prints what there is to print.
+func (a *app) runAndTell(ctx context.Context, open opener, o *flowOptions, c workspace.Command) error {
+	out, err := a.runIn(ctx, open, runMode{tty: o.tty, stdin: o.stdin, json: o.json}, c)
 	if err != nil {
 		return &commandError{out: out, err: err}
 	}
@@ -194,9 +226,12 @@ func (a *app) run(cmd *cobra.Command, o *runOptions, args []string) error {
 // runMode says how a command's streams are joined to wsctl's.
 type runMode struct{ tty, stdin, json bool }
 
+// opener opens the workspace that a command is for. It starts nothing.
+type opener func(context.Context) (*workspace.Workspace, error)
+
 // runIn opens a workspace, runs c in it, and closes it. The Output may be there
 // with an error, for what is known of the command.
-func (a *app) runIn(ctx context.Context, place *placeOptions, env *envOptions, mode runMode, c workspace.Command) (out *workspace.Output, err error) {
+func (a *app) runIn(ctx context.Context, open opener, mode runMode, c workspace.Command) (out *workspace.Output, err error) {
 	grace := max(c.KillGrace, 0)
 	if c.KillGrace == 0 {
 		grace = workspace.DefaultKillGrace
@@ -210,7 +245,7 @@ func (a *app) runIn(ctx context.Context, place *placeOptions, env *envOptions, m
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	ws, err := a.open(ctx, place, env)
+	ws, err := open(ctx)
 	if err != nil {
 		return nil, interrupted(s, err)
 	}
@@ -246,7 +281,7 @@ func (a *app) runIn(ctx context.Context, place *placeOptions, env *envOptions, m
 // interrupted marks a failure of the start that a signal brought.
 func interrupted(s *stopper, err error) error {
 	if sig := s.signal(); sig != 0 && errors.Is(err, workspace.ErrAborted) {
-		return &interruptedError{sig: sig, err: workspace.Errorf(workspace.ErrAborted, "", "", "%s came before the command ran; nothing is left of the sandbox", signalName(sig))}
+		return &interruptedError{sig: sig, err: workspace.Errorf(workspace.ErrAborted, "", "", "%s came before the command ran, so it did not", signalName(sig))}
 	}
 	return err
 }
@@ -318,7 +353,7 @@ func (a *app) ended(out *workspace.Output, err error, s *stopper, c workspace.Co
 		}
 	}
 	if out.Recreated != "" {
-		a.ui.warn("the sandbox had to be made anew: %s", workspace.Printable(out.Recreated))
+		a.ui.warn("the sandbox was not as it had been left: %s", workspace.Printable(out.Recreated))
 	}
 	if out.ExitCode < 0 || out.ExitCode > math.MaxUint8 {
 		return out, workspace.Errorf(workspace.ErrIO, "", "", "the command's status is %d, which is none", out.ExitCode)

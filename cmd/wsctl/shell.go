@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
+
+	"github.com/wsctl/wsctl/workspace"
 )
 
 const shellLong = `Open an interactive shell in a fresh sandbox over a directory, and remove the
-sandbox when it ends. It is bash where there is one, sh otherwise. The flags are
-those of "wsctl run", and so is the exit status.`
+sandbox when it ends; with NAME, in that workspace of "wsctl up", which stays. It
+is bash where there is one, sh otherwise. The flags are those of "wsctl run", or
+with NAME of "wsctl exec", and so is the exit status.`
 
 const shellExample = `  wsctl shell
+  wsctl shell app
   wsctl shell --root ~/src/app --network bridge
   wsctl shell --image alpine -e EDITOR=vi`
 
@@ -26,14 +32,15 @@ type shellOptions struct {
 func newShellCommand(a *app) *cobra.Command {
 	var o shellOptions
 	cmd := &cobra.Command{
-		Use:     "shell [flags]",
-		Short:   "Open a shell in a fresh sandbox",
+		Use:     "shell [NAME] [flags]",
+		Short:   "Open a shell in a fresh sandbox, or in a workspace",
 		Long:    shellLong,
 		Example: shellExample,
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.shell(cmd, &o)
+		Args:    takes(0, 1, "one workspace, or none for a fresh sandbox"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.shell(cmd, &o, args)
 		},
+		ValidArgsFunction: a.completeWorkspaces(1),
 	}
 	f := cmd.Flags()
 	f.Var(&named{&o.dir, "DIR"}, "dir", "start in this directory, below the root or as the shell sees it")
@@ -44,7 +51,7 @@ func newShellCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-func (a *app) shell(cmd *cobra.Command, o *shellOptions) error {
+func (a *app) shell(cmd *cobra.Command, o *shellOptions, args []string) error {
 	a.ui.setQuiet(o.quiet)
 	o.env.inheritSet = cmd.Flags().Changed("inherit-env")
 	if err := o.env.check(cmd.Name()); err != nil {
@@ -56,13 +63,20 @@ func (a *app) shell(cmd *cobra.Command, o *shellOptions) error {
 	if err := o.place.check(cmd); err != nil {
 		return err
 	}
+	open := func(ctx context.Context) (*workspace.Workspace, error) { return a.open(ctx, &o.place, &o.env) }
+	if len(args) > 0 {
+		if flag := o.place.changed(cmd); flag != "" {
+			return usagef(cmd.Name(), "--%s is decided when a workspace is made; leave it out, or leave out %s", flag, args[0])
+		}
+		open = func(ctx context.Context) (*workspace.Workspace, error) { return a.adopt(ctx, args[0], &o.env) }
+	}
 	line := commandOptions{dir: o.dir, env: o.env}
 	c, err := line.command(cmd.Name(), a.env)
 	if err != nil {
 		return err
 	}
 	c.Shell = pickShell
-	out, err := a.runIn(cmd.Context(), &o.place, &o.env, runMode{tty: true}, c)
+	out, err := a.runIn(cmd.Context(), open, runMode{tty: true}, c)
 	if err != nil {
 		return err
 	}

@@ -6,3 +6,9 @@ import "github.com/spf13/cobra"
 
 // treeVerbs are none: a root is held by its descriptor, which takes a Unix.
 func treeVerbs(*app) []*cobra.Command { return nil }
+
+// workspaceVerbs are none for the same reason.
+func workspaceVerbs(*app) []*cobra.Command { return nil }
+
+// completeWorkspaces has none to offer.
+func (a *app) completeWorkspaces(int) cobra.CompletionFunc { return cobra.NoFileCompletions }

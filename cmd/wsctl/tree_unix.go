@@ -8,3 +8,11 @@ import "github.com/spf13/cobra"
 func treeVerbs(a *app) []*cobra.Command {
 	return []*cobra.Command{newFileCommand(a), newStatusCommand(a)}
 }
+
+// workspaceVerbs are the verbs about detached workspaces.
+func workspaceVerbs(a *app) []*cobra.Command {
+	return []*cobra.Command{
+		newUpCommand(a), newExecCommand(a), newLsCommand(a), newInspectCommand(a),
+		newPauseCommand(a), newResumeCommand(a), newDownCommand(a),
+	}
+}
