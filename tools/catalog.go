@@ -6,5 +6,11 @@ func catalog() []*Tool {
 		readFile(),
 		writeFile(),
 		editFile(),
+		runCommand(),
+		processStart(),
+		processOutput(),
+		processInput(),
+		processSignal(),
+		processList(),
 	}
 }

@@ -62,6 +62,12 @@ type Limits struct {
 	// SavedOutput bounds the output that is saved of one command, in
 	// bytes; 0: DefaultSavedOutput.
 	SavedOutput int64
+	// Processes is how many started processes may run at once; 0:
+	// DefaultProcesses.
+	Processes int
+	// ProcessOutput is how many bytes of a process's output are kept, the
+	// latest; up to twice as many are. 0: DefaultProcessOutput.
+	ProcessOutput int
 	// Memory bounds what calls at the same time hold of files, in bytes;
 	// 0: DefaultMemory. A call waits for its share.
 	Memory int64
@@ -74,13 +80,15 @@ const (
 	DefaultCommandTimeout  = 2 * time.Minute
 	DefaultCommandOutput   = 20_000
 	DefaultSavedOutput     = 64 << 20
+	DefaultProcesses       = 16
+	DefaultProcessOutput   = 1 << 20
 	DefaultMemory          = 256 << 20
 )
 
 // fill puts the defaults where nothing is set.
 func (l *Limits) fill() error {
 	if l.MaxResultLength < 0 || l.CommandTimeout < 0 || l.CommandOutput < 0 || l.SavedOutput < 0 ||
-		l.Memory < 0 {
+		l.Processes < 0 || l.ProcessOutput < 0 || l.Memory < 0 {
 		return workspace.Errorf(workspace.ErrInvalidArgument, "tools", "", "a limit is negative; give 0 for its default")
 	}
 	orDefault(&l.MaxResultLength, DefaultMaxResultLength)
@@ -88,6 +96,8 @@ func (l *Limits) fill() error {
 	orDefault(&l.CommandTimeout, DefaultCommandTimeout)
 	orDefault(&l.CommandOutput, DefaultCommandOutput)
 	orDefault(&l.SavedOutput, DefaultSavedOutput)
+	orDefault(&l.Processes, DefaultProcesses)
+	orDefault(&l.ProcessOutput, DefaultProcessOutput)
 	orDefault(&l.Memory, DefaultMemory)
 	return nil
 }
@@ -107,11 +117,12 @@ type Set struct {
 	tools  []*Tool
 	memory *semaphore.Weighted
 
-	pruning pruning
+	processes processTable
+	pruning   pruning
 }
 
 // NewSet returns tools over ws, or, when ws is nil, over the workspace in each
-// call's context.
+// call's context. The caller closes the set, and then the workspace.
 func NewSet(ws *workspace.Workspace, o Options) (*Set, error) {
 	if err := o.Limits.fill(); err != nil {
 		return nil, err
@@ -158,6 +169,10 @@ func (s *Set) Tool(name string) *Tool {
 	}
 	return nil
 }
+
+// Close ends the processes that calls have started and returns when they are
+// gone. The workspace stays open.
+func (s *Set) Close() error { return s.processes.close() }
 
 // Request is one call.
 type Request struct {
