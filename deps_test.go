@@ -55,6 +55,7 @@ var testAlso = map[string]map[string]string{
 	"workspace/drivertest": {"host": "the suite is judged by breaking a real driver"},
 	"review":               {"host": "a tree is read through a real guard"},
 	"tools":                {"host": "tools are tried on a real directory"},
+	"mcpserver":            {"host": "tools are served over a real directory"},
 }
 
 // everything marks directories of tests only, which see the whole house.

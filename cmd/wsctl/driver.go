@@ -7,9 +7,10 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// open makes the workspace that the flags describe. It starts nothing. The
-// caller closes it, and with it what stands below it.
-func (a *app) open(ctx context.Context, place *placeOptions, env *envOptions) (*workspace.Workspace, error) {
+// open makes the workspace that the flags describe; every command in it gets the
+// entries of more. It starts nothing. The caller closes it, and with it what
+// stands below it.
+func (a *app) open(ctx context.Context, place *placeOptions, env *envOptions, more []string) (*workspace.Workspace, error) {
 	var d workspace.Driver
 	var err error
 	// The environment of the workspace; that of one command comes on top.
@@ -24,7 +25,7 @@ func (a *app) open(ctx context.Context, place *placeOptions, env *envOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	return a.newWorkspace(d, base)
+	return a.newWorkspace(d, workspace.MergeEnv(base, more))
 }
 
 // newWorkspace is the workspace over d, which is closed when there is none.

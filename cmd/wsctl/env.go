@@ -27,7 +27,7 @@ func (o *envOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.VarP(&o.set, "env", "e", "set a variable; without =VALUE it is taken from the environment of wsctl (repeatable)")
 	f.Var(&o.files, "env-file", "read variables from a file, NAME=VALUE or NAME a line, # starts a comment (repeatable)")
-	f.Var(&names{&o.inherit}, "inherit-env", "pass on these variables of wsctl's environment (PREFIX*: all that start so); with --driver host instead of the usual ones (PATH, HOME and the like)")
+	f.Var(&names{&o.inherit, "NAME,PREFIX*"}, "inherit-env", "pass on these variables of wsctl's environment (PREFIX*: all that start so); with --driver host instead of the usual ones (PATH, HOME and the like)")
 }
 
 // entries returns what --env-file and --env add, in this order, the last of a

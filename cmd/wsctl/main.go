@@ -58,6 +58,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(
 		newRunCommand(a),
 		newShellCommand(a),
+		newMCPCommand(a),
 		newPsCommand(a),
 		newReapCommand(a),
 		newDoctorCommand(a),

@@ -221,7 +221,10 @@ func (t *named) Set(s string) error {
 
 // names is a flag of names, separated by commas, that may be given several
 // times. Empty: no name.
-type names struct{ values *[]string }
+type names struct {
+	values *[]string
+	name   string
+}
 
 func (n *names) String() string {
 	if n.values == nil { // pflag asks a zero value
@@ -231,7 +234,7 @@ func (n *names) String() string {
 }
 
 // Type names the value in help texts.
-func (n *names) Type() string { return "NAME,PREFIX*" }
+func (n *names) Type() string { return n.name }
 
 func (n *names) Set(s string) error {
 	if s != "" {
