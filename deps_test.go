@@ -56,6 +56,12 @@ var testAlso = map[string]map[string]string{
 	"review":               {"host": "a tree is read through a real guard"},
 	"tools":                {"host": "tools are tried on a real directory"},
 	"mcpserver":            {"host": "tools are served over a real directory"},
+	"remote": {
+		"host":      "what is served in tests is real",
+		"keeper":    "and ends what escapes, as on a server",
+		"container": "a container is served as well",
+		"snapshot":  "and its snapshots",
+	},
 }
 
 // everything marks directories of tests only, which see the whole house.
