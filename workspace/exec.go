@@ -26,6 +26,20 @@ const statusTimedOut = 124
 // or BUSY when commands cannot run. After any other error the status is not
 // known.
 func (w *Workspace) Exec(ctx context.Context, c Command) (*Output, error) {
+	end, err := w.beginCommand(ctx, "exec", c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := w.exec(ctx, c)
+	if out != nil {
+		end(&out.ExitCode, out.TimedOut, err)
+	} else {
+		end(nil, false, err)
+	}
+	return out, err
+}
+
+func (w *Workspace) exec(ctx context.Context, c Command) (*Output, error) {
 	const op = "exec"
 	if c.Terminal != nil {
 		return nil, Errorf(ErrInvalidArgument, op, "", "a terminal needs Start")

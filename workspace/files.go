@@ -100,8 +100,9 @@ func (w *Workspace) WriteFile(ctx context.Context, path string, data []byte, o W
 }
 
 // Write is WriteFile from a reader, in constant memory.
-func (w *Workspace) Write(ctx context.Context, path string, r io.Reader, o WriteOptions) (fs.FileInfo, error) {
+func (w *Workspace) Write(ctx context.Context, path string, r io.Reader, o WriteOptions) (_ fs.FileInfo, err error) {
 	const op = "write"
+	defer w.change(ctx, op, path, "")(&err)
 	if err := checkPerm(op, path, o.Perm); err != nil {
 		return nil, err
 	}
@@ -117,8 +118,9 @@ func (w *Workspace) Write(ctx context.Context, path string, r io.Reader, o Write
 // of one file wait for each other, by whatever names they reach it; a change
 // by a command in between is CONFLICT. An error of change is returned as it is
 // and nothing is written. At most MaxFileBytes are read or written.
-func (w *Workspace) Edit(ctx context.Context, path string, o EditOptions, change func(old []byte) ([]byte, error)) (fs.FileInfo, error) {
+func (w *Workspace) Edit(ctx context.Context, path string, o EditOptions, change func(old []byte) ([]byte, error)) (_ fs.FileInfo, err error) {
 	const op = "edit"
+	defer w.change(ctx, op, path, "")(&err)
 	if o.MaxBytes < 0 {
 		return nil, Errorf(ErrInvalidArgument, op, path, "MaxBytes is %d; give a size in bytes, or 0 for %d", o.MaxBytes, w.opts.MaxFileBytes)
 	}
@@ -140,7 +142,8 @@ func (w *Workspace) Edit(ctx context.Context, path string, o EditOptions, change
 }
 
 // Mkdir makes a directory.
-func (w *Workspace) Mkdir(ctx context.Context, path string, o MkdirOptions) error {
+func (w *Workspace) Mkdir(ctx context.Context, path string, o MkdirOptions) (err error) {
+	defer w.change(ctx, "mkdir", path, "")(&err)
 	if err := checkPerm("mkdir", path, o.Perm); err != nil {
 		return err
 	}
@@ -151,21 +154,24 @@ func (w *Workspace) Mkdir(ctx context.Context, path string, o MkdirOptions) erro
 
 // Symlink makes link a symbolic link with the text target, which must lead to
 // a place inside: relative to the link's directory, or absolute below Root.
-func (w *Workspace) Symlink(ctx context.Context, target, link string) error {
+func (w *Workspace) Symlink(ctx context.Context, target, link string) (err error) {
+	defer w.change(ctx, "symlink", link, target)(&err)
 	return w.fileDo(ctx, "symlink", link, func(ctx context.Context, f Files, name string) error {
 		return f.Symlink(ctx, target, name)
 	})
 }
 
 // Remove removes a file, a link (never what it leads to) or a directory.
-func (w *Workspace) Remove(ctx context.Context, path string, o RemoveOptions) error {
+func (w *Workspace) Remove(ctx context.Context, path string, o RemoveOptions) (err error) {
+	defer w.change(ctx, "remove", path, "")(&err)
 	return w.fileDo(ctx, "remove", path, func(ctx context.Context, f Files, name string) error {
 		return f.Remove(ctx, name, o)
 	})
 }
 
 // Rename moves a file, a link or a directory.
-func (w *Workspace) Rename(ctx context.Context, from, to string, o RenameOptions) error {
+func (w *Workspace) Rename(ctx context.Context, from, to string, o RenameOptions) (err error) {
+	defer w.change(ctx, "rename", from, to)(&err)
 	toName, err := w.name("rename", to)
 	if err != nil {
 		return err
@@ -176,7 +182,8 @@ func (w *Workspace) Rename(ctx context.Context, from, to string, o RenameOptions
 }
 
 // Copy copies a regular file, its mode without special bits.
-func (w *Workspace) Copy(ctx context.Context, from, to string, o WriteOptions) (fs.FileInfo, error) {
+func (w *Workspace) Copy(ctx context.Context, from, to string, o WriteOptions) (_ fs.FileInfo, err error) {
+	defer w.change(ctx, "copy", from, to)(&err)
 	if err := checkPerm("copy", to, o.Perm); err != nil {
 		return nil, err
 	}
@@ -191,7 +198,8 @@ func (w *Workspace) Copy(ctx context.Context, from, to string, o WriteOptions) (
 }
 
 // Chmod sets the permission bits of a file or directory.
-func (w *Workspace) Chmod(ctx context.Context, path string, perm fs.FileMode) error {
+func (w *Workspace) Chmod(ctx context.Context, path string, perm fs.FileMode) (err error) {
+	defer w.change(ctx, "chmod", path, "")(&err)
 	if err := checkPerm("chmod", path, perm); err != nil {
 		return err
 	}

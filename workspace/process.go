@@ -56,6 +56,21 @@ func (w *Workspace) Start(ctx context.Context, c Command) (*Process, error) {
 	case c.Background != "":
 		return nil, Errorf(ErrInvalidArgument, op, "", "what a started process leaves goes with it; leave Background empty")
 	}
+	end, err := w.beginCommand(ctx, op, c)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.startReady(ctx, starter, c, end)
+	if err != nil {
+		end(nil, false, err)
+	}
+	return p, err
+}
+
+// startReady starts c once the driver is ready. end is told when the process
+// that it returns has ended.
+func (w *Workspace) startReady(ctx context.Context, starter Starter, c Command, end func(*int, bool, error)) (*Process, error) {
+	const op = "start"
 	call, err := w.begin(ctx, op)
 	if err != nil {
 		return nil, err
@@ -68,12 +83,12 @@ func (w *Workspace) Start(ctx context.Context, c Command) (*Process, error) {
 	if err := w.ready(call, op); err != nil {
 		return nil, err
 	}
-	return w.start(ctx, call, starter, c)
+	return w.start(ctx, call, starter, c, end)
 }
 
 // start hands c to the driver. life is the context that the process ends with,
 // call the one of the Start that is under way.
-func (w *Workspace) start(life, call context.Context, starter Starter, c Command) (*Process, error) {
+func (w *Workspace) start(life, call context.Context, starter Starter, c Command, end func(*int, bool, error)) (*Process, error) {
 	const op = "start"
 	p := &Process{exited: make(chan struct{}), stdin: newStdinPipe()}
 	life, p.cancel = context.WithCancelCause(life)
@@ -119,6 +134,11 @@ func (w *Workspace) start(life, call context.Context, starter Starter, c Command
 		defer p.cancel(nil)
 		exit, err := p.running.Wait()
 		p.finished(exit, wrap(err, ErrIO, op, ""))
+		if err == nil {
+			end(&p.exit.Code, errors.Is(p.err, context.DeadlineExceeded), p.err)
+		} else {
+			end(nil, false, p.err)
+		}
 		close(p.exited)
 		ended()
 	}()

@@ -134,6 +134,21 @@ func (w *Workspace) OpenShell(ctx context.Context, o ShellOptions) (*Shell, erro
 //
 // The error is ABORTED, DISPOSED or another as Exec's, with the partial Output.
 func (s *Shell) Run(ctx context.Context, c ShellCommand) (*ShellOutput, error) {
+	end, err := s.w.beginCommand(ctx, "shell", Command{Shell: c.Text})
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.runNext(ctx, c)
+	if out != nil {
+		end(&out.ExitCode, out.TimedOut, err)
+	} else {
+		end(nil, false, err)
+	}
+	return out, err
+}
+
+// runNext runs c when its turn has come.
+func (s *Shell) runNext(ctx context.Context, c ShellCommand) (*ShellOutput, error) {
 	const op = "shell"
 	c, err := s.prepare(op, c)
 	if err != nil {

@@ -48,7 +48,7 @@ func (s *Shell) open(ctx context.Context, op string) (*shellSession, error) {
 	said := &sink{kept: capture{limit: maxErrorText / 4}}
 	toOut := x.stdout.watch(newShellWatch(m, io.Discard).begin())
 	toErr := x.stderr.watch(newShellWatch(m, said).begin())
-	x.p, err = w.start(s.life, ctx, starter, c)
+	x.p, err = w.start(s.life, ctx, starter, c, func(*int, bool, error) {})
 	if err != nil {
 		return nil, err
 	}

@@ -33,6 +33,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Snapshots keeps states of the tree; nil: the workspace has none.
 	Snapshots Snapshotter
+	// Observer is told of commands and changes; nil: nobody.
+	Observer Observer
 }
 
 // Workspace is a directory in which files are read and written and commands
