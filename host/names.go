@@ -101,18 +101,22 @@ func splitPlain(name string) (dir, base string, ok bool) {
 }
 
 // reserved reports whether a name at the top of the root is the state's, for
-// any file system: case is folded, trailing dots and spaces fall away as on
-// FAT and SMB, and code points that HFS+ and ext4 with casefold ignore do not
-// count.
-func reserved(part string) bool {
-	if len(part) < len(StateName) {
+// any file system.
+func reserved(part string) bool { return SameName(part, StateName) }
+
+// SameName reports whether some file system takes part for name, which is a
+// single lower-case ASCII name: case is folded, trailing dots and spaces fall
+// away as on FAT and SMB, and code points that HFS+ and ext4 with casefold
+// ignore do not count.
+func SameName(part, name string) bool {
+	if len(part) < len(name) {
 		return false
 	}
 	if isASCII(part) {
-		if part[0] != '.' {
+		if part[0]|0x20 != name[0]|0x20 {
 			return false
 		}
-		return strings.EqualFold(strings.TrimRight(part, ". "), StateName)
+		return strings.EqualFold(strings.TrimRight(part, ". "), name)
 	}
 	var b strings.Builder
 	for _, c := range part {
@@ -121,7 +125,7 @@ func reserved(part string) bool {
 		}
 	}
 	// EqualFold folds simply; that is how U+017F (long s) becomes "s".
-	return strings.EqualFold(strings.TrimRight(b.String(), ". "), StateName)
+	return strings.EqualFold(strings.TrimRight(b.String(), ". "), name)
 }
 
 func isASCII(s string) bool {
