@@ -3,6 +3,7 @@ package tools
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/wsctl/wsctl/workspace"
 )
@@ -19,8 +20,17 @@ const (
 	Deny Action = "deny"
 )
 
-// Asker asks a person whether a call may go on. An error means that nobody
-// could be asked.
+// ErrPending is what an Asker returns when the answer comes with a later call
+// of the same tool with the same arguments: this one is ended, and nothing is
+// decided. It is DENIED.
+const ErrPending = pendingError("the user is being asked")
+
+type pendingError string
+
+func (e pendingError) Error() string { return string(e) }
+
+// Asker asks a person whether a call may go on. Another error than ErrPending
+// means that nobody could be asked.
 type Asker func(ctx context.Context, q Question) (allowed bool, err error)
 
 // Question is a call that somebody is asked about.
@@ -84,6 +94,8 @@ func (s *Set) ask(ctx context.Context, r Request, c *call, d decision) decision 
 	}
 	allowed, err := asker(ctx, Question{Tool: c.tool, Args: r.Args, Root: c.ws.Root(), Reason: d.reason})
 	switch {
+	case errors.Is(err, ErrPending):
+		return decision{Ask, byNobody, d.reason + "; " + err.Error()}
 	case err != nil:
 		return decision{Deny, byNobody, d.reason + ", and nobody could be asked: " + err.Error()}
 	case !allowed:

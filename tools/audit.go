@@ -34,7 +34,8 @@ type Event struct {
 	// Paths and Command are what a decision was about.
 	Paths   []string `json:"paths,omitempty"`
 	Command string   `json:"command,omitempty"`
-	// Decision is Allow or Deny, By who decided, Reason why.
+	// Decision is Allow or Deny, or Ask when the answer comes with a later
+	// call; By who decided, Reason why.
 	Decision Action `json:"decision,omitempty"`
 	By       string `json:"by,omitempty"`
 	Reason   string `json:"reason,omitempty"`

@@ -92,6 +92,7 @@ func (a *app) withTools(ctx context.Context, place *placeOptions, env *envOption
 	if err != nil {
 		return err
 	}
+	defer func() { _ = set.Close() }()
 	s := mcpserver.New(set, mcpserver.Options{Version: thisBuild().Version, Logger: a.ui.logger()})
 	defer s.Close()
 	if err := serve(s); err != nil {
