@@ -106,13 +106,31 @@ func TestCrashChild(t *testing.T) {
 	a.r, err = host.OpenRootWith(dir, host.RootOptions{LeftoverAge: -1}, host.TestHooks{NoTmpfile: os.Getenv("WSCTL_CRASH_NAMED") != ""})
 	check(t, err)
 	op := crashOps[os.Getenv("WSCTL_CRASH_OP")]
+	check(t, onThread(func() error {
+		fmt.Printf("thread %d\n", unix.Gettid())
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		_ = unix.Close(crashBegins)
+		err := op.run(a)
+		_ = unix.Close(crashEnds)
+		return err
+	}))
+}
+
+// onThread runs f on a thread of its own which is not the process's first: to
+// wait for that one is to wait for the process.
+func onThread(f func() error) error {
 	runtime.LockOSThread()
-	fmt.Printf("thread %d\n", unix.Gettid())
-	_, _ = os.Stdin.Read(make([]byte, 1))
-	_ = unix.Close(crashBegins)
-	err = op.run(a)
-	_ = unix.Close(crashEnds)
-	check(t, err)
+	defer runtime.UnlockOSThread()
+	if unix.Gettid() != os.Getpid() {
+		return f()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		done <- f()
+	}()
+	return <-done
 }
 
 // A process that is killed at any system call of a change leaves the old tree
@@ -255,21 +273,17 @@ func crashAt(t *testing.T, dir, op, named string, at int) (call uintptr, killed 
 	check(t, err)
 	tid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "thread ")))
 	check(t, err)
-	done := make(chan error, 1)
-	go func() {
-		// The kernel takes requests only from the thread that traces. It
-		// ends with the goroutine, and then lets the child go.
-		runtime.LockOSThread()
-		err := traceThread(tid, func() error { _, err := goOn.Write([]byte{'\n'}); return err }, func(n int, number uintptr) bool {
-			if n == at {
-				call, killed = number, true
-				_ = unix.Kill(cmd.Process.Pid, unix.SIGKILL)
-			}
-			return killed
-		})
-		done <- err
-	}()
-	switch err := <-done; {
+	// The kernel takes requests only from the thread that traces.
+	runtime.LockOSThread()
+	err = traceThread(tid, func() error { _, err := goOn.Write([]byte{'\n'}); return err }, func(n int, number uintptr) bool {
+		if n == at {
+			call, killed = number, true
+			_ = unix.Kill(cmd.Process.Pid, unix.SIGKILL)
+		}
+		return killed
+	})
+	runtime.UnlockOSThread()
+	switch {
 	case errors.Is(err, unix.EPERM):
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -292,7 +306,8 @@ var runtimeCalls = []uintptr{
 }
 
 // traceThread calls at before each system call of the thread between the two
-// marks, until that returns true. The thread is stopped meanwhile.
+// marks, until that kills it and
+// returns true. The thread is stopped meanwhile.
 func traceThread(tid int, goOn func() error, at func(n int, number uintptr) bool) error {
 	if err := unix.PtraceSeize(tid); err != nil {
 		return fmt.Errorf("seize: %w", err)
@@ -303,9 +318,8 @@ func traceThread(tid int, goOn func() error, at func(n int, number uintptr) bool
 	begun, n := false, 0
 	for {
 		var status unix.WaitStatus
-		if _, err := unix.Wait4(tid, &status, unix.WALL, nil); err == unix.EINTR {
-			continue
-		} else if err != nil {
+		err := ignoreIntr(func() error { _, err := unix.Wait4(tid, &status, unix.WALL, nil); return err })
+		if err != nil {
 			return fmt.Errorf("wait: %w", err)
 		}
 		signal := 0
@@ -332,7 +346,9 @@ func traceThread(tid int, goOn func() error, at func(n int, number uintptr) bool
 				return unix.PtraceDetach(tid)
 			case begun && !slices.Contains(runtimeCalls, number):
 				if at(n, number) {
-					return nil
+					// Nobody else may wait for a thread that is traced,
+					// and until somebody has, its process stays.
+					return ignoreIntr(func() error { _, err := unix.Wait4(tid, nil, unix.WALL, nil); return err })
 				}
 				n++
 			}
@@ -362,4 +378,12 @@ func syscallOf(tid int) (entered bool, number, first uintptr, err error) {
 		return false, 0, 0, no
 	}
 	return info.op == entry, uintptr(info.number), uintptr(info.args[0]), nil
+}
+
+func ignoreIntr(f func() error) error {
+	for {
+		if err := f(); err != unix.EINTR {
+			return err
+		}
+	}
 }
