@@ -24,6 +24,9 @@ import (
 type AdoptOptions struct {
 	// Root says how the root is guarded. Guest and NoMounts are set here.
 	Root host.RootOptions
+	// Disk is by how much root, home and layer may grow together from the
+	// first command on, in bytes; 0: no limit beside that of the workspace.
+	Disk int64
 	// Logger is told what no call returns; nil: silent.
 	Logger *slog.Logger
 }
@@ -47,6 +50,9 @@ const attachTries = 4
 // another directory has the root's name; UNAVAILABLE for a container that is not
 // what this version of wsctl makes.
 func Adopt(ctx context.Context, e *Engine, ref string, o AdoptOptions) (*Driver, error) {
+	if o.Disk != 0 && o.Disk < minDisk {
+		return nil, workspace.Errorf(workspace.ErrInvalidArgument, "open", ref, "%d bytes of disk are too few; give at least 1 MiB", o.Disk)
+	}
 	if ValidName(ref) && len(ref) < 64 {
 		ref = reaper.Name(ref)
 	}
@@ -64,7 +70,7 @@ func Adopt(ctx context.Context, e *Engine, ref string, o AdoptOptions) (*Driver,
 		return nil, err
 	}
 	d := &Driver{
-		engine: e.believing(f.note), first: f, root: root, dir: held, user: f.user, opts: opts, log: opts.Logger, found: true, id: f.got.ID, adopted: true,
+		engine: e.believing(f.note), first: f, root: root, dir: held, user: f.user, opts: opts, log: opts.Logger, found: true, id: f.got.ID, adopted: true, moreDisk: o.Disk,
 		facts: rootFacts{Name: root.Name(), Real: root.Real()}, image: &f.image, starting: make(chan struct{}, 1),
 	}
 	d.facts.Dev, d.facts.Ino = root.Identity()
@@ -265,6 +271,7 @@ func (d *Driver) adopt(ctx context.Context, f *foundContainer) (_ *box, err erro
 	if err := d.sameAs(f); err != nil {
 		return nil, err
 	}
+	d.base = f.note.Disk
 	var state fileID
 	if state.dev, state.ino, err = d.root.StateIdentity(); err != nil {
 		return nil, err

@@ -62,6 +62,8 @@ type box struct {
 	pool *pool
 	// detached: it outlives the driver, and others may use it too.
 	detached bool
+	// homeSource is the directory on the host that is its home.
+	homeSource string
 	// expected is what it must look like from inside.
 	expected expectation
 	// state is the directory under the mask.

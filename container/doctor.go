@@ -184,7 +184,7 @@ func trulyOpen() []Check {
 		{"kernel", "the kernel and its page cache are shared with the machine: a hole in the kernel is a hole in the sandbox"},
 		{"siblings", "commands of one workspace that run at the same time are one user and can disturb each other"},
 		{"per-user quotas", "what the kernel counts per user (inotify instances, keys, pending signals) is shared with the same user's processes on the machine"},
-		{"disk", "commands can fill the disk that the root is on, one file of at most 8 GiB after another"},
+		{"disk", "commands can fill the disk that the root is on, one file of at most 8 GiB after another; a limit (--disk) is watched, and a fast writer goes beyond it by what it writes in some tenths of a second"},
 		{"hard links", "a file in the root that is also named outside is readable, unless the policy for hard links says otherwise"},
 		{"wrong entry", "a command that swaps names can make us change another entry of the root than the one meant; never one outside"},
 		{"machine's users", "processes of the same user on the machine, and everybody who may use the engine, can do what they like with the workspace"},

@@ -69,6 +69,10 @@ type Options struct {
 	// Version is that of the calling program, for people who look at
 	// containers.
 	Version string
+	// Disk is by how much root, home and the container's layer may grow
+	// together, in bytes, before what runs is ended (TOO_LARGE); 0: without
+	// a limit. It is watched, not enforced: see docs/hardening.md.
+	Disk int64
 	// Root says how the root is guarded. Guest and NoMounts are set here.
 	Root host.RootOptions
 	// Logger is told what no call returns; nil: silent.
@@ -108,6 +112,8 @@ func (o Options) withDefaults() (Options, error) {
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "a limit of %d processes makes no sense; give at least %d", o.Pids, minPids)
 	}
 	switch {
+	case o.Disk != 0 && o.Disk < minDisk:
+		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%d bytes of disk are too few; give at least 1 MiB", o.Disk)
 	case o.Name != "" && !ValidName(o.Name):
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%s cannot be the name of a workspace; use up to 48 lower-case letters, digits and, not first, any of -_.", workspace.Printable(o.Name))
 	case o.TTL < 0 || o.TTL%time.Second != 0:
@@ -140,6 +146,10 @@ type Driver struct {
 	found bool
 	// first is what Adopt has read, for the first start.
 	first *foundContainer
+	// base is what Options.Disk counts from; moreDisk is a limit that counts
+	// from the first command of this driver.
+	base     *diskBase
+	moreDisk int64
 
 	starting chan struct{} // holds a token while Ready is at work
 
@@ -154,6 +164,7 @@ type Driver struct {
 	// because is why the next container will not be the first.
 	because string
 	closed  bool
+	disk    *disk // nil: no limit, or not ready yet
 	// removals are containers on their way out.
 	removals sync.WaitGroup
 
@@ -283,8 +294,11 @@ func (d *Driver) close() error {
 	d.mu.Lock()
 	b := d.box
 	d.box, d.closed = nil, true
-	home := d.home
+	home, watch := d.home, d.disk
 	d.mu.Unlock()
+	if watch != nil {
+		watch.close()
+	}
 	var err error
 	switch {
 	case b != nil && d.opts.Name != "":

@@ -218,18 +218,6 @@ func (e *Engine) learn(ctx context.Context) error {
 	return nil
 }
 
-// believing is an engine of which only the address is known, as a detached
-// container's maker has seen it. What a note cannot know is asked when a container
-// is started.
-func (e *Engine) believing(n note) *Engine {
-	if e.learned {
-		return e
-	}
-	info := e.info
-	info.Cgroup, info.Kernel = n.Cgroup, n.Kernel
-	return &Engine{cli: e.cli, info: info}
-}
-
 // newEngineInfo picks from the engine's answer what matters here.
 func newEngineInfo(host, api string, i system.Info) EngineInfo {
 	// Each option is "name=seccomp,profile=default" or the like.

@@ -24,14 +24,14 @@ func (d *Driver) Run(ctx context.Context, c workspace.Command, s workspace.Strea
 	return workspace.RunStarted(ctx, d, c, s)
 }
 
-// Start implements workspace.Starter. There are two ways for a command to run,
+// startCommand starts a command. There are two ways for a command to run,
 // with one meaning: on a serving keeper that waits already (warm), and by an
 // exec of the image's shell under the wrapper (cold), for containers into which
 // no keeper can be mounted.
 //
 // A container that turns out to be over before anything of the command has run
 // is made anew, once.
-func (d *Driver) Start(ctx context.Context, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
+func (d *Driver) startCommand(ctx context.Context, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
 	for again := true; ; again = false {
 		b := d.current()
 		if b == nil { // another command has just given it up

@@ -70,6 +70,14 @@ func (d *Driver) Ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := d.watchDisk(ctx, b); err != nil {
+		if b.detached {
+			b.detach()
+		} else {
+			_ = b.end(ctx)
+		}
+		return err
+	}
 	d.mu.Lock()
 	// What this process has seen of the container's end says more than what
 	// the engine knows.
@@ -154,7 +162,7 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 func (d *Driver) newBox(p *plan) *box {
 	return &box{
 		engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
-		expected: p.expected, state: p.state, detached: p.spec.Detached,
+		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.homeSource(),
 	}
 }
 

@@ -33,13 +33,15 @@ type Choices struct {
 	FreshHome bool    `json:"freshHome,omitempty"`
 	// TTL is in whole seconds; 0: for ever.
 	TTL time.Duration `json:"ttl,omitempty"`
+	// Disk is in bytes; 0: without a limit.
+	Disk int64 `json:"disk,omitempty"`
 }
 
 // choices are the ones that o stands for; user is as whom commands run.
 func (o Options) choices(user commandUser) Choices {
 	return Choices{
 		Image: o.Image, Toolchain: o.Toolchain, Memory: o.Memory, CPUs: o.CPUs, Pids: o.Pids, Network: o.Network,
-		User: user.String(), Mounts: o.Mounts, Runtime: o.Runtime, FreshHome: o.FreshHome, TTL: o.TTL,
+		User: user.String(), Mounts: o.Mounts, Runtime: o.Runtime, FreshHome: o.FreshHome, TTL: o.TTL, Disk: o.Disk,
 	}
 }
 
@@ -47,7 +49,7 @@ func (o Options) choices(user commandUser) Choices {
 func (c Choices) options() Options {
 	return Options{
 		Image: c.Image, Toolchain: c.Toolchain, Memory: c.Memory, CPUs: c.CPUs, Pids: c.Pids, Network: c.Network,
-		User: c.User, Mounts: c.Mounts, Runtime: c.Runtime, FreshHome: c.FreshHome, TTL: c.TTL,
+		User: c.User, Mounts: c.Mounts, Runtime: c.Runtime, FreshHome: c.FreshHome, TTL: c.TTL, Disk: c.Disk,
 	}
 }
 
@@ -98,6 +100,8 @@ type note struct {
 	UserName string `json:"userName,omitempty"`
 	// Home is the key of a fresh home, which goes with the container.
 	Home string `json:"home,omitempty"`
+	// Disk is what a limit counts from.
+	Disk *diskBase `json:"disk,omitempty"`
 	// Sources are the identities of what the caller's own mounts show, by
 	// target: after a start they must be the same.
 	Sources map[string]noteID `json:"sources,omitempty"`
@@ -121,6 +125,7 @@ func (d *Driver) note(p *plan) note {
 	if p.home.fresh {
 		n.Home = p.home.key
 	}
+	n.Disk = d.base
 	for target, id := range p.expected.Sources {
 		if n.Sources == nil {
 			n.Sources = map[string]noteID{}
@@ -169,4 +174,16 @@ func (n note) sources() map[string]fileID {
 		ids[target] = fileID{id.Dev, id.Ino}
 	}
 	return ids
+}
+
+// believing is an engine of which only the address is known, as a detached
+// container's maker has seen it. What a note cannot know is asked when a container
+// is started.
+func (e *Engine) believing(n note) *Engine {
+	if e.learned {
+		return e
+	}
+	info := e.info
+	info.Cgroup, info.Kernel = n.Cgroup, n.Kernel
+	return &Engine{cli: e.cli, info: info}
 }

@@ -97,6 +97,9 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	if seen {
 		p.expected.Sources = mounts.Sources
 	}
+	if err := d.measureBase(ctx, home); err != nil {
+		return nil, err
+	}
 	if p.tag.Detached {
 		if p.spec.Labels[labelNote], err = d.note(p).label(); err != nil {
 			return nil, err
@@ -104,6 +107,16 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	}
 	p.findShells(d)
 	return p, nil
+}
+
+// homeSource is the directory on the host that is the commands' home.
+func (p *plan) homeSource() string {
+	for _, m := range p.spec.Mounts {
+		if m.Target == guestHome {
+			return m.Source
+		}
+	}
+	return ""
 }
 
 // findShells lists where sh may be inside.

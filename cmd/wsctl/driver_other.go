@@ -23,7 +23,7 @@ func (a *app) containerDriver(context.Context, *placeOptions) (workspace.Driver,
 	return nil, noDriver("open")
 }
 
-func (a *app) adopt(context.Context, string, *envOptions) (*workspace.Workspace, error) {
+func (a *app) adopt(context.Context, string, *envOptions, int64) (*workspace.Workspace, error) {
 	return nil, noDriver("open")
 }
 

@@ -48,12 +48,12 @@ func (a *app) newContainer(ctx context.Context, e *container.Engine, place *plac
 }
 
 // adopt opens the detached workspace that ref names.
-func (a *app) adopt(ctx context.Context, ref string, env *envOptions) (*workspace.Workspace, error) {
+func (a *app) adopt(ctx context.Context, ref string, env *envOptions, disk int64) (*workspace.Workspace, error) {
 	e, err := a.dial(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d, err := a.adoptDriver(ctx, e, ref)
+	d, err := a.adoptDriver(ctx, e, ref, disk)
 	if err != nil {
 		return nil, cmp.Or(err, e.Close())
 	}
@@ -61,8 +61,8 @@ func (a *app) adopt(ctx context.Context, ref string, env *envOptions) (*workspac
 }
 
 // adoptDriver takes ref for a name first: that costs the engine one question.
-func (a *app) adoptDriver(ctx context.Context, e *container.Engine, ref string) (*container.Driver, error) {
-	o := container.AdoptOptions{Logger: a.ui.logger(), Root: host.RootOptions{Logger: a.ui.logger()}}
+func (a *app) adoptDriver(ctx context.Context, e *container.Engine, ref string, disk int64) (*container.Driver, error) {
+	o := container.AdoptOptions{Disk: disk, Logger: a.ui.logger(), Root: host.RootOptions{Logger: a.ui.logger()}}
 	if container.ValidName(ref) {
 		d, err := container.Adopt(ctx, e, ref, o)
 		if !errors.Is(err, workspace.ErrNotFound) {
@@ -106,6 +106,7 @@ func (a *app) containerOptions(e *container.Engine, place *placeOptions) (contai
 		CacheDir:  cache,
 		Home:      a.env.get("HOME"),
 		Keeper:    keeperFile,
+		Disk:      place.disk.value,
 		Version:   thisBuild().Version,
 		Logger:    a.ui.logger(),
 		Root:      host.RootOptions{Logger: a.ui.logger()},

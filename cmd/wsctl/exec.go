@@ -29,6 +29,7 @@ const execExample = `  wsctl exec app -- make test
 type execOptions struct {
 	command commandOptions
 	flow    flowOptions
+	disk    size
 }
 
 func newExecCommand(a *app) *cobra.Command {
@@ -46,6 +47,7 @@ func newExecCommand(a *app) *cobra.Command {
 	}
 	o.flow.addFlags(cmd)
 	o.command.addFlags(cmd)
+	addDiskFlag(cmd, &o.disk)
 	return cmd
 }
 
@@ -66,6 +68,8 @@ func (a *app) execIn(cmd *cobra.Command, o *execOptions, name string, rest []str
 	if err != nil {
 		return err
 	}
-	open := func(ctx context.Context) (*workspace.Workspace, error) { return a.adopt(ctx, name, &o.command.env) }
+	open := func(ctx context.Context) (*workspace.Workspace, error) {
+		return a.adopt(ctx, name, &o.command.env, o.disk.value)
+	}
 	return a.runAndTell(cmd.Context(), open, &o.flow, c)
 }

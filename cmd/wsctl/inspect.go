@@ -75,6 +75,9 @@ func (a *app) inspect(ctx context.Context, ref string, asJSON bool) error {
 	line("memory", units.BytesSize(float64(c.Memory)))
 	line("cpus", fmt.Sprint(c.CPUs))
 	line("pids", fmt.Sprint(c.Pids))
+	if c.Disk > 0 {
+		line("disk", "may grow by "+units.BytesSize(float64(c.Disk)))
+	}
 	line("runtime", c.Runtime)
 	if c.FreshHome {
 		line("home", "its own, which goes with it")

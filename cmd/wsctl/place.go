@@ -31,11 +31,12 @@ type placeOptions struct {
 	mounts    list
 	runtime   string
 	freshHome bool
+	disk      size
 }
 
 // containerOnly are the flags that mean nothing to --driver host. Taking them
 // and doing nothing would promise what is not there.
-var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pids", "network", "user", "mount", "runtime", "fresh-home"}
+var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pids", "network", "user", "mount", "runtime", "fresh-home", "disk"}
 
 func (o *placeOptions) addFlags(cmd *cobra.Command) {
 	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
@@ -74,7 +75,14 @@ func (o *placeOptions) addContainerFlags(cmd *cobra.Command) {
 	f.Var(&named{&o.user, "UID:GID"}, "user", "run as this user and group (default: you; for root, the owner of the root directory)")
 	f.Var(&o.mounts, "mount", "directory or file of this machine at another path inside, read-only without :rw (repeatable)")
 	f.Var(&named{&o.runtime, "NAME"}, "runtime", "runtime of the engine, such as runsc (default: the engine's)")
+	addDiskFlag(cmd, &o.disk)
 	f.BoolVar(&o.freshHome, "fresh-home", false, "an empty home directory instead of the one kept for this root")
+}
+
+// addDiskFlag adds the flag about the disk, which a command in a workspace has too.
+func addDiskFlag(cmd *cobra.Command, n *size) {
+	*n = size{least: 1 << 20, most: 1 << 60}
+	cmd.Flags().Var(n, "disk", "end what runs when root, home and container have grown by this much (default: no limit)")
 }
 
 // check refuses flags that do not go together.
@@ -97,10 +105,11 @@ func (o *placeOptions) check(cmd *cobra.Command) error {
 	return err
 }
 
-// changed is the first of these flags that was given, "" for none.
+// changed is the first of the flags about how a sandbox is made that was given, ""
+// for none.
 func (o *placeOptions) changed(cmd *cobra.Command) string {
 	for _, name := range append([]string{"root", "driver"}, containerOnly...) {
-		if cmd.Flags().Changed(name) {
+		if cmd.Flags().Changed(name) && name != "disk" {
 			return name
 		}
 	}

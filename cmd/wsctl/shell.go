@@ -68,7 +68,9 @@ func (a *app) shell(cmd *cobra.Command, o *shellOptions, args []string) error {
 		if flag := o.place.changed(cmd); flag != "" {
 			return usagef(cmd.Name(), "--%s is decided when a workspace is made; leave it out, or leave out %s", flag, args[0])
 		}
-		open = func(ctx context.Context) (*workspace.Workspace, error) { return a.adopt(ctx, args[0], &o.env) }
+		open = func(ctx context.Context) (*workspace.Workspace, error) {
+			return a.adopt(ctx, args[0], &o.env, o.place.disk.value)
+		}
 	}
 	line := commandOptions{dir: o.dir, env: o.env}
 	c, err := line.command(cmd.Name(), a.env)
