@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	"github.com/wsctl/wsctl/workspace"
 )
@@ -53,6 +54,8 @@ type decision struct {
 
 // Who decides.
 const (
+	byRule    = "rule"
+	byTool    = "tool"
 	byDefault = "default"
 	byHook    = "hook"
 	byPerson  = "person"
@@ -61,7 +64,13 @@ const (
 
 // approve decides whether a call goes on. Nil: it does.
 func (s *Set) approve(ctx context.Context, r Request, c *call, about subject) error {
-	d := s.decide(r)
+	d, err := s.opts.Policy.decide(ctx, c, about)
+	if err != nil {
+		return err
+	}
+	if d.action == Allow && s.opts.RequireApproval != nil && s.opts.RequireApproval(r.Name, r.Args) {
+		d = decision{Ask, byHook, "this call needs an approval"}
+	}
 	if d.action == Ask {
 		d = s.ask(ctx, r, c, d)
 	}
@@ -75,14 +84,6 @@ func (s *Set) approve(ctx context.Context, r Request, c *call, about subject) er
 	return workspace.Errorf(workspace.ErrDenied, r.Name, "", "%s", d.reason)
 }
 
-// decide is the decision before anybody is asked.
-func (s *Set) decide(r Request) decision {
-	if s.opts.RequireApproval != nil && s.opts.RequireApproval(r.Name, r.Args) {
-		return decision{Ask, byHook, "this call needs an approval"}
-	}
-	return decision{Allow, byDefault, "nothing forbids it"}
-}
-
 // ask turns an Ask into a person's answer.
 func (s *Set) ask(ctx context.Context, r Request, c *call, d decision) decision {
 	asker := r.Ask
@@ -90,16 +91,21 @@ func (s *Set) ask(ctx context.Context, r Request, c *call, d decision) decision 
 		asker = s.opts.Ask
 	}
 	if asker == nil {
-		return decision{Deny, byNobody, d.reason + ", and there is nobody to ask; have it allowed before"}
+		return decision{Deny, byNobody, d.reason + ", and there is nobody to ask: " + wayToAllow(r.Name)}
 	}
 	allowed, err := asker(ctx, Question{Tool: c.tool, Args: r.Args, Root: c.ws.Root(), Reason: d.reason})
 	switch {
 	case errors.Is(err, ErrPending):
 		return decision{Ask, byNobody, d.reason + "; " + err.Error()}
 	case err != nil:
-		return decision{Deny, byNobody, d.reason + ", and nobody could be asked: " + err.Error()}
+		return decision{Deny, byNobody, fmt.Sprintf("%s, and nobody could be asked (%v): %s", d.reason, err, wayToAllow(r.Name))}
 	case !allowed:
 		return decision{Deny, byPerson, "the user refused this call: do not try it again in another way, ask what to do instead"}
 	}
 	return decision{Allow, byPerson, d.reason}
+}
+
+// wayToAllow tells a person how a call is allowed without being asked.
+func wayToAllow(tool string) string {
+	return fmt.Sprintf(`the user can allow it in the policy, with {"tools":{%q:"allow"}} or a rule`, tool)
 }

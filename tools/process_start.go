@@ -20,7 +20,7 @@ type processStartInput struct {
 }
 
 func (in processStartInput) subject() subject {
-	return subject{paths: dirs(in.Cwd), command: in.Command}
+	return commandSubject(in.Command, in.Cwd, in.Env)
 }
 
 type processStartOutput struct {

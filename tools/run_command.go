@@ -26,15 +26,20 @@ type runCommandInput struct {
 }
 
 func (in runCommandInput) subject() subject {
-	return subject{paths: dirs(in.Cwd), command: in.Command}
+	return commandSubject(in.Command, in.Cwd, in.Env)
 }
 
-// dirs is the directory that a command runs in, as paths of a subject.
-func dirs(cwd string) []string {
-	if cwd == "" {
-		return nil
+// commandSubject is what a policy is asked about a command.
+func commandSubject(command, cwd string, env map[string]string) subject {
+	about := subject{command: command}
+	if cwd != "" {
+		about.paths = []string{cwd}
 	}
-	return []string{cwd}
+	if len(env) > 0 {
+		// PATH alone makes another program of the same words.
+		about.obscure = "it sets environment variables"
+	}
+	return about
 }
 
 type runCommandOutput struct {

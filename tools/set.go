@@ -28,8 +28,10 @@ type Options struct {
 	// then for its text.
 	TextOnly bool
 
-	// RequireApproval, when set, has a call asked about. It sees arguments
-	// that are good.
+	// Policy says which calls are allowed; nil: all.
+	Policy *Policy
+	// RequireApproval, when set, has a call asked about that the policy
+	// allows. It sees arguments that are good.
 	RequireApproval func(name string, args json.RawMessage) bool
 	// Ask, when set, asks somebody about a call. Request.Ask comes before.
 	Ask Asker
@@ -132,6 +134,9 @@ func NewSet(ws *workspace.Workspace, o Options) (*Set, error) {
 	}
 	if o.Run == "" {
 		o.Run = "run-" + strings.ToLower(rand.Text())[:12]
+	}
+	if err := o.Policy.check(); err != nil {
+		return nil, err
 	}
 	all := catalog()
 	s := &Set{ws: ws, opts: o, memory: semaphore.NewWeighted(o.Limits.Memory)}

@@ -74,8 +74,9 @@ type subject struct {
 	paths []string
 	// trees are directories below which it may reach any file.
 	trees []string
-	// command is the shell text that it runs.
-	command string
+	// command is the shell text that it runs, and obscure why more than the
+	// text says what that does; empty: it is all.
+	command, obscure string
 }
 
 // subjected is an input that a policy's patterns are about.
