@@ -13,8 +13,12 @@ import (
 
 // TestConformance holds the driver to the contract, with a keeper and without.
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	for _, w := range ways {
-		t.Run(w.name, func(t *testing.T) { conform(t, w.keeper) })
+		t.Run(w.name, func(t *testing.T) {
+			t.Parallel()
+			conform(t, w.keeper)
+		})
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func hostileCases() []testCase {
 	confined := []capability{needConfined()}
 	hostile := func(c testCase) testCase {
-		c.needs, c.alone = append(confined, c.needs...), true
+		c.needs = append(confined, c.needs...)
 		if c.limit == 0 {
 			c.limit = time.Minute
 		}

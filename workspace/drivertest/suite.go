@@ -4,6 +4,7 @@ package drivertest
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -72,8 +73,12 @@ type Capabilities struct {
 	Usage bool
 }
 
-// Run runs the suite as subtests of t. Neither t nor a test above it may be
-// parallel: a case sets a variable of this process's environment.
+// canary is in this process's environment while suites run, and stays: another
+// may still be running.
+const canary = "DRIVERTEST_CANARY"
+
+// Run runs the suite as subtests of t, most of them at once: they wait more than
+// they work. What Harness.New gives must last until t's own clean-up.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if h.New == nil {
@@ -96,9 +101,12 @@ func Run(t *testing.T, h Harness) {
 			continue
 		}
 		t.Run(ch.name, func(t *testing.T) {
+			if !ch.alone {
+				t.Parallel()
+			}
 			for _, c := range ch.cases {
 				t.Run(c.name, func(t *testing.T) {
-					if !c.alone {
+					if !ch.alone {
 						t.Parallel()
 					}
 					s.check(t, ch, c)
@@ -112,20 +120,22 @@ func Run(t *testing.T, h Harness) {
 type chapter struct {
 	name  string
 	cases []testCase
+	// alone: each case is run by itself, since it leaves little to others.
+	alone bool
 }
 
 func chapters() []chapter {
 	return []chapter{
-		{"lifecycle", lifecycleCases()},
-		{"files", fileCases()},
-		{"paths", pathCases()},
-		{"exec", execCases()},
-		{"streams", streamCases()},
-		{"background", backgroundCases()},
-		{"processes", processCases()},
-		{"shell", shellCases()},
-		{"errors", errorCases()},
-		{"hostile", hostileCases()},
+		{name: "lifecycle", cases: lifecycleCases()},
+		{name: "files", cases: fileCases()},
+		{name: "paths", cases: pathCases()},
+		{name: "exec", cases: execCases()},
+		{name: "streams", cases: streamCases()},
+		{name: "background", cases: backgroundCases()},
+		{name: "processes", cases: processCases()},
+		{name: "shell", cases: shellCases()},
+		{name: "errors", cases: errorCases()},
+		{name: "hostile", cases: hostileCases(), alone: true},
 	}
 }
 
@@ -138,8 +148,6 @@ type testCase struct {
 	limit time.Duration
 	// needs are the capabilities without which the case makes no sense.
 	needs []capability
-	// alone: it changes something that other cases see.
-	alone bool
 	run   func(t *checker)
 }
 
@@ -163,6 +171,9 @@ func newSuite(tb testing.TB, h Harness) *suite {
 		h.Slack = 500 * time.Millisecond
 	}
 	h.Slower = max(h.Slower, 1)
+	if err := os.Setenv(canary, "set"); err != nil { //nolint:usetesting // t may be parallel
+		tb.Fatal(err)
+	}
 	return &suite{harness: h, tb: tb, patience: 5 * time.Second}
 }
 

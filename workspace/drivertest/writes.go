@@ -147,7 +147,10 @@ func atomicWrite(t *checker) {
 			case <-stop:
 				return
 			default:
-				t.write("f", contents[i%2])
+				if _, err := t.ws.WriteFile(t.ctx, t.path("f"), []byte(contents[i%2]), workspace.WriteOptions{}); err != nil {
+					t.Errorf("a write: %v", err)
+					return
+				}
 			}
 		}
 	})
@@ -163,9 +166,14 @@ func atomicWrite(t *checker) {
 			break
 		}
 	}
-	seen := t.ok("for i in 1 2 3 4 5; do wc -c < f; done")
+	out, err := t.exec(workspace.Command{Shell: "for i in 1 2 3 4 5; do wc -c < f; done"})
 	close(stop)
 	wg.Wait()
+	t.must(err)
+	seen := string(out.Stdout)
+	if len(strings.Fields(seen)) != 5 {
+		t.Errorf("the command saw %q", seen)
+	}
 	for _, n := range strings.Fields(seen) {
 		if n != fmt.Sprint(size) && n != fmt.Sprint(size/2) {
 			t.Errorf("a command saw %s bytes", n)
