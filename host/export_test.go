@@ -32,5 +32,6 @@ var (
 	IsTemp         = isTemp[string]
 	Reserved       = reserved
 	NewPendingName = pendingName
+	ViewAfter      = viewAfter
 	UnescapeMount  = unescapeMount
 )

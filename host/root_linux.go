@@ -111,7 +111,6 @@ func openRoot(dir string, o RootOptions, h *hooks) (_ *Root, err error) {
 	if err = r.findState(); err != nil {
 		return nil, err
 	}
-	r.openView()
 	r.startSweep()
 	return r, nil
 }

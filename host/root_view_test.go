@@ -14,11 +14,21 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
+// useView asks as often as it takes to have a view.
+func (a *area) useView(name string) {
+	a.t.Helper()
+	for range host.ViewAfter {
+		_, err := a.r.Stat(bg, name)
+		check(a.t, err)
+	}
+}
+
 // What the view of a root tells is what a resolved name tells.
 func TestViewTellsTheSame(t *testing.T) {
 	a := newArea(t, host.TestHooks{}, host.RootOptions{NoMounts: true},
 		"a/b/f = F", "a/b/d/", "a/b/l -> f", "a/l -> b", "a/out -> OUT", "a/dangling -> none", "a/abs -> ROOT/a/b/f", "a/state -> ../.wsctl")
 	check(t, os.Mkdir(a.path(".wsctl"), 0o700))
+	a.useView("a/b/f")
 	for _, name := range []string{
 		"a/b/f", "a/b/d", "a/b/d/", "a/b/l", "a/l/f", "a/l/l", "a/l/", "a/out/secret", "a/out/", "a/dangling", "a/dangling/x",
 		"a/abs", "a/none", "a/none/f", "a/b/f/x", "a/b/f/", "a/./b//f", "a/state", "a/state/x",
@@ -50,6 +60,7 @@ func TestRaceStat(t *testing.T) {
 			continue // there is no view to weaken
 		}
 		a := newArea(t, host.TestHooks{Off: off}, host.RootOptions{}, "p/d/secret = inside")
+		a.useView("p/d/secret")
 		var leaks atomic.Int64
 		race(t, swapper(t, a, "p/d"), func(int) bool {
 			fi, err := a.r.Stat(bg, "p/d/secret")
@@ -77,6 +88,7 @@ func TestViewYieldsToMounts(t *testing.T) {
 				var err error
 				a.r, err = host.OpenRootWith(a.in, host.RootOptions{NoMounts: noMounts, LeftoverAge: -1}, host.TestHooks{Off: off})
 				check(t, err)
+				a.useView("p/m/f")
 				size := func() int64 {
 					fi, err := a.r.Stat(bg, "p/m/f")
 					if noMounts && workspace.CodeOf(err) == workspace.ErrUnsupported {

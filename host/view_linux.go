@@ -2,6 +2,7 @@ package host
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,18 +17,24 @@ import (
 // A mount that comes in with a directory that is moved into the root is no
 // event for the kernel: until the next one a stat tells what the mount covers.
 type view struct {
-	fd     int // -1: there is none
-	mounts int // mountinfo; poll(2) tells that it changed
+	wanted atomic.Int32 // how often it would have been of use, up to viewAfter
 
-	mu    sync.Mutex
-	poll  [1]unix.PollFd // kept, so that a call allocates none
-	alone bool           // nothing was mounted below the root when mountinfo was read
+	mu     sync.Mutex
+	opened bool           // or tried
+	fd     int            // -1: there is none
+	mounts int            // mountinfo; poll(2) tells that it changed
+	poll   [1]unix.PollFd // kept, so that a call allocates none
+	alone  bool           // nothing was mounted below the root when mountinfo was read
 }
+
+// viewAfter is how many stats come before a view pays: to make one costs as much
+// as it saves a hundred of them.
+const viewAfter = 100
 
 // openView sets the view up. Where it cannot be had there is none.
 func (r *Root) openView() {
 	v := &r.view
-	v.fd, v.mounts = -1, -1
+	v.opened, v.fd, v.mounts = true, -1, -1
 	if !r.fast {
 		return
 	}
@@ -51,8 +58,10 @@ func (r *Root) openView() {
 }
 
 func (r *Root) closeView() {
-	closeFD(r.view.fd)
-	closeFD(r.view.mounts)
+	if v := &r.view; v.opened {
+		closeFD(v.fd)
+		closeFD(v.mounts)
+	}
 }
 
 // nothingMounted reports whether no other mount lies below the root.
@@ -69,13 +78,20 @@ func (r *Root) nothingMounted() bool {
 // too while another call finds that out.
 func (r *Root) viewed() bool {
 	v := &r.view
-	if v.fd < 0 || !r.hooks.on(guardView) {
-		return v.fd >= 0
+	if v.wanted.Load() < viewAfter {
+		v.wanted.Add(1)
+		return false
 	}
 	if !v.mu.TryLock() {
 		return false
 	}
 	defer v.mu.Unlock()
+	if !v.opened {
+		r.openView()
+	}
+	if v.fd < 0 || !r.hooks.on(guardView) {
+		return v.fd >= 0
+	}
 	v.poll[0] = unix.PollFd{Fd: int32(v.mounts), Events: unix.POLLPRI}
 	switch n, err := unix.Poll(v.poll[:], 0); {
 	case err != nil:
