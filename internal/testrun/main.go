@@ -18,6 +18,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -94,10 +96,14 @@ func list(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
+// parallel is how many parallel tests of a package run at once. They wait for
+// processes and containers more than they compute.
+func parallel() int { return 4 * runtime.GOMAXPROCS(0) }
+
 // goTest runs go test on the packages, results never taken from the cache:
 // an engine and a kernel are no inputs that the cache knows.
 func goTest(ctx context.Context, o options, r *report, stderr io.Writer) error {
-	args := []string{"test", "-json", "-count=1", "-timeout=" + o.timeout.String()}
+	args := []string{"test", "-json", "-count=1", "-timeout=" + o.timeout.String(), "-parallel=" + strconv.Itoa(parallel())}
 	if o.race {
 		args = append(args, "-race")
 	}
@@ -123,9 +129,9 @@ func stream(cmd *exec.Cmd, r *report, stderr io.Writer) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	failed := r.failed
+	failed := r.failures()
 	r.read(out)
-	if err := cmd.Wait(); err != nil && r.failed == failed {
+	if err := cmd.Wait(); err != nil && r.failures() == failed {
 		return fmt.Errorf("%s: %w", strings.Join(cmd.Args[:min(3, len(cmd.Args))], " "), err)
 	}
 	return nil

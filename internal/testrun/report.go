@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // modulePath is this module's; its packages are below it as its directories are
@@ -29,13 +30,15 @@ type event struct {
 type test struct{ pkg, name string }
 
 // report gathers events, prints failures as they come, and the counts at the
-// end. A test counts once a pass; so does each subtest.
+// end. A test counts once a pass; so does each subtest. Many goroutines may read
+// into one.
 type report struct {
+	mu      sync.Mutex
 	out     io.Writer
 	pass    string              // after the package name in what is printed; empty for the first pass
 	output  map[test][]string   // of tests that have not ended; name "" is the package's own
 	build   map[string][]string // compiler output by import path
-	broken  map[string]bool     // packages of which a test failed in this pass
+	broken  map[string]bool     // packages that failed in this pass, or a test of which did
 	passed  int
 	failed  int
 	skipped int
@@ -68,6 +71,8 @@ func (r *report) read(from io.Reader) {
 
 // line takes one line of output: an event, or what a tool printed among them.
 func (r *report) line(line []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var e event
 	if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &e) != nil {
 		fmt.Fprintf(r.out, "%s", line)
@@ -127,12 +132,28 @@ func (r *report) endPackage(e event) {
 		fmt.Fprintf(r.out, "FAIL %s%s %.1fs\n", e.Package, r.pass, e.Elapsed)
 	default:
 		r.failed++
+		r.broken[e.Package] = true
 		fmt.Fprintf(r.out, "FAIL %s%s %.1fs\n%s", e.Package, r.pass, e.Elapsed, strings.Join(r.build[e.FailedBuild], ""))
 		for _, at := range append(r.unfinished(e.Package), test{e.Package, ""}) {
 			fmt.Fprint(r.out, strings.Join(r.output[at], ""))
 			delete(r.output, at)
 		}
 	}
+}
+
+// failures is how many there were so far.
+func (r *report) failures() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+// hasFailed reports whether a test of the package, or the package, failed in this
+// pass.
+func (r *report) hasFailed(pkg string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.broken[pkg]
 }
 
 // unfinished are the tests of the package that began and did not end.

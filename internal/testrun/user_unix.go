@@ -11,10 +11,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // other is the user and group id of the second pass: nobody's, by convention.
@@ -40,16 +44,16 @@ func asOtherUser(ctx context.Context, o options, r *report, stderr io.Writer) er
 	}
 	r.pass = fmt.Sprintf(" as uid %d", other)
 	clear(r.broken)
+	// As go test does it: as many packages at once as there are processors.
+	var all errgroup.Group
+	all.SetLimit(runtime.GOMAXPROCS(0))
 	for _, dir := range chosen {
 		short := slices.Contains(o.againShort, dir)
-		if !short && !slices.Contains(o.again, dir) {
-			continue
-		}
-		if err := p.test(ctx, dir, short); err != nil {
-			return err
+		if short || slices.Contains(o.again, dir) {
+			all.Go(func() error { return p.test(ctx, dir, short) })
 		}
 	}
-	return nil
+	return all.Wait()
 }
 
 // directories are those of the packages with tests that the patterns match,
@@ -144,7 +148,7 @@ func (p *secondPass) test(ctx context.Context, dir string, short bool) error {
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("go test -c %s: %w", dir, err)
 	}
-	args = []string{"-test.v=test2json", "-test.timeout=" + p.timeout.String()}
+	args = []string{"-test.v=test2json", "-test.timeout=" + p.timeout.String(), "-test.parallel=" + strconv.Itoa(parallel())}
 	if short {
 		args = append(args, "-test.short")
 	}
@@ -173,11 +177,10 @@ func (p *secondPass) convert(ctx context.Context, pkg string, run *exec.Cmd) err
 	if err != nil {
 		return err
 	}
-	failed := p.report.failed
 	events := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", pkg)
 	events.Stdin = r
 	converted := stream(events, p.report, p.stderr)
-	if err := run.Wait(); err != nil && p.report.failed == failed {
+	if err := run.Wait(); err != nil && !p.report.hasFailed(pkg) {
 		// It ended early or by its own exit, and test2json saw nothing wrong.
 		p.report.line(fmt.Appendf(nil, `{"Action":"output","Package":%q,"Output":%q}`, pkg, err.Error()+"\n"))
 		p.report.line(fmt.Appendf(nil, `{"Action":"fail","Package":%q}`, pkg))
