@@ -36,14 +36,23 @@ func (s *Server) call(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallT
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
+	defer s.calls.begin(req.Session.ID(), cancel)()
 
 	live := newProgress(ctx, req)
+	user := &question{server: s, req: req}
 	result := s.set.Call(ctx, tools.Request{
 		Name:     req.Params.Name,
 		Args:     arguments(req.Params.Arguments),
 		Progress: live.output,
+		Ask:      user.ask,
 	})
 	live.close()
+	if user.asked != nil {
+		return user.asked, nil
+	}
+	if !s.set.Tool(req.Params.Name).Hints.ReadOnly {
+		s.watch.changed()
+	}
 	return reply(result), nil
 }
 

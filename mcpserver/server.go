@@ -16,6 +16,9 @@ import (
 type Options struct {
 	// Version is that of the program; empty: "unknown".
 	Version string
+	// HowToAllow tells a user how to allow calls beforehand, in one line,
+	// where the client cannot ask; it may be empty.
+	HowToAllow string
 	// Logger is told what no answer says; nil: silent.
 	Logger *slog.Logger
 }
@@ -23,11 +26,15 @@ type Options struct {
 // Server serves one set of tools to any number of clients. Its methods are safe
 // for concurrent use.
 type Server struct {
-	set  *tools.Set
-	log  *slog.Logger
-	mcp  *mcp.Server
-	life context.Context // ends with Close, and every call with it
-	end  context.CancelFunc
+	set        *tools.Set
+	howToAllow string
+	log        *slog.Logger
+	mcp        *mcp.Server
+	watch      *watch
+	questions  questions
+	calls      calls
+	life       context.Context // ends with Close, and every call with it
+	end        context.CancelFunc
 }
 
 // New returns a server over set, which stays the caller's: the server closes
@@ -39,17 +46,24 @@ func New(set *tools.Set, o Options) *Server {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{set: set, log: o.Logger}
+	s := &Server{set: set, howToAllow: o.HowToAllow, log: o.Logger}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.watch = newWatch(s)
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "wsctl", Title: "wsctl sandbox", Version: o.Version}, &mcp.ServerOptions{
 		Instructions: Instructions(set),
 		Logger:       o.Logger,
 		// Nothing comes or goes while the server lives, so no list changes.
-		Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Capabilities: &mcp.ServerCapabilities{
+			Tools:     &mcp.ToolCapabilities{},
+			Resources: &mcp.ResourceCapabilities{Subscribe: true},
+		},
+		SubscribeHandler:   s.watch.subscribe,
+		UnsubscribeHandler: s.watch.unsubscribe,
 	})
 	for _, t := range set.Tools() {
 		s.mcp.AddTool(describe(t), s.call)
 	}
+	s.addResources()
 	s.mcp.AddReceivingMiddleware(s.guarded)
 	return s
 }

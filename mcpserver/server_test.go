@@ -62,7 +62,12 @@ type wire struct {
 // newWire serves set over pipes.
 func newWire(t *testing.T, set *tools.Set) *wire {
 	t.Helper()
-	s := mcpserver.New(set, mcpserver.Options{})
+	return newWireWith(t, set, mcpserver.Options{})
+}
+
+func newWireWith(t *testing.T, set *tools.Set, o mcpserver.Options) *wire {
+	t.Helper()
+	s := mcpserver.New(set, o)
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
 	w := &wire{T: t, in: inW, lines: make(chan string, 1000), done: make(chan error, 1)}
