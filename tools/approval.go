@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/wsctl/wsctl/workspace"
 )
@@ -67,6 +68,9 @@ func (s *Set) approve(ctx context.Context, r Request, c *call, about subject) er
 	d, err := s.opts.Policy.decide(ctx, c, about)
 	if err != nil {
 		return err
+	}
+	if d.action == Allow && slices.Contains(s.opts.Approve, r.Name) {
+		d = decision{Ask, byTool, "each call of this tool needs an approval"}
 	}
 	if d.action == Allow && s.opts.RequireApproval != nil && s.opts.RequireApproval(r.Name, r.Args) {
 		d = decision{Ask, byHook, "this call needs an approval"}

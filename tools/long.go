@@ -118,7 +118,7 @@ func (c *call) result(ctx context.Context, out output, err error) *Result {
 			name = c.tool.Name
 		}
 		e := failure(name, err)
-		r.IsError, r.Code, r.Text = true, e.Code, e.Error()
+		r.IsError, r.Code, r.Err, r.Text = true, e.Code, e, e.Error()
 	}
 	if out == nil {
 		r.Text = strings.ToValidUTF8(r.Text, "\uFFFD")

@@ -19,8 +19,10 @@ type Result struct {
 	Images []Blob
 	// IsError reports that the call failed.
 	IsError bool
-	// Code is why; empty: it did not fail.
+	// Code is why, and Err the failure itself; empty and nil: it did not
+	// fail.
 	Code workspace.Code
+	Err  error
 	// Path is where a result that was too long is saved whole, relative to
 	// the root; empty: it was not.
 	Path string

@@ -30,6 +30,9 @@ type Options struct {
 
 	// Policy says which calls are allowed; nil: all.
 	Policy *Policy
+	// Approve are the names of tools each of whose calls is asked about when
+	// the policy allows it.
+	Approve []string
 	// RequireApproval, when set, has a call asked about that the policy
 	// allows. It sees arguments that are good.
 	RequireApproval func(name string, args json.RawMessage) bool
@@ -140,7 +143,7 @@ func NewSet(ws *workspace.Workspace, o Options) (*Set, error) {
 	}
 	all := catalog()
 	s := &Set{ws: ws, opts: o, memory: semaphore.NewWeighted(o.Limits.Memory)}
-	for _, name := range o.Tools {
+	for _, name := range slices.Concat(o.Tools, o.Approve) {
 		if !slices.ContainsFunc(all, func(t *Tool) bool { return t.Name == name }) {
 			return nil, workspace.Errorf(workspace.ErrInvalidArgument, "tools", "", "there is no tool %q; the tools are %s", name, strings.Join(Names(), ", "))
 		}

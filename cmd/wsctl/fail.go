@@ -36,6 +36,9 @@ func (a *app) fail(cmd *cobra.Command, args []string, err error) {
 // wantsJSON reports whether --json was given, also where it stands after the
 // flag that could not be read.
 func wantsJSON(cmd *cobra.Command, args []string) bool {
+	if f := cmd.Flags().Lookup("output"); f != nil {
+		return f.Value.String() == outputJSON
+	}
 	if f := cmd.Flags().Lookup("json"); f == nil {
 		return false
 	} else if f.Changed {

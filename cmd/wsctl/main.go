@@ -59,6 +59,7 @@ func newRootCommand(a *app) *cobra.Command {
 		newRunCommand(a),
 		newShellCommand(a),
 		newMCPCommand(a),
+		newToolCommand(a),
 		newPsCommand(a),
 		newReapCommand(a),
 		newDoctorCommand(a),

@@ -88,11 +88,11 @@ func (a *app) withTools(ctx context.Context, place *placeOptions, env *envOption
 			a.ui.warn("%v", closeErr)
 		}
 	}()
-	set, err := a.toolSet(ws, which)
+	set, done, err := a.toolSet(ws, which)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = set.Close() }()
+	defer done()
 	s := mcpserver.New(set, mcpserver.Options{Version: thisBuild().Version, Logger: a.ui.logger()})
 	defer s.Close()
 	if err := serve(s); err != nil {

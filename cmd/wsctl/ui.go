@@ -83,6 +83,13 @@ func (u *ui) failure(err error) {
 	u.errLine(coded(err).Error())
 }
 
+// question prints a question that the user answers on the same line.
+func (u *ui) question(format string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	_, _ = io.WriteString(u.err, escapeLine("wsctl: "+fmt.Sprintf(format, args...)))
+}
+
 // errLine writes a line whose text is safe to show; mu is held. An error has
 // nowhere to go.
 func (u *ui) errLine(text string) {
