@@ -214,7 +214,7 @@ func (f *foundContainer) read() error {
 	f.spec = createSpec{
 		Image: f.got.Image, User: f.user.String(), GID: f.user.GID, Unset: f.image.Unset, Labels: labels,
 		Mounts: h.Mounts, Detached: true, Memory: h.Memory, CPUs: float64(h.NanoCPUs) / 1e9, Network: string(h.NetworkMode),
-		Runtime: f.note.Choices.Runtime,
+		Runtime: f.note.Choices.Runtime, Seccomp: f.note.Choices.Seccomp, ReadOnly: f.note.Choices.ReadOnlyRootfs, TmpMemory: f.note.Choices.Memory,
 	}
 	if h.PidsLimit != nil {
 		f.spec.Pids = *h.PidsLimit
@@ -247,6 +247,9 @@ func (f *foundContainer) readMounts() error {
 	writable := map[string]bool{guestRoot: true, guestHome: true}
 	for _, m := range f.note.Choices.Mounts {
 		writable[m.Target] = m.Writable
+	}
+	for _, target := range protectWritable(f.note.Choices.Protect) {
+		writable[target] = true
 	}
 	roots := 0
 	for _, m := range f.spec.Mounts {
@@ -319,6 +322,10 @@ func (d *Driver) adopt(ctx context.Context, f *foundContainer) (_ *box, err erro
 			b.pool.close()
 		}
 		return nil, err
+	}
+	if name := d.unprotected(b); name != "" {
+		b.detach()
+		return nil, workspace.Errorf(workspace.ErrUnavailable, "start", f.tag.ID, "the directory %s was replaced or removed, and its protection with it; put it back, or make the workspace anew with wsctl down and wsctl up", workspace.Printable(name))
 	}
 	d.mu.Lock()
 	d.id, d.adopted = b.id, true

@@ -64,6 +64,8 @@ type box struct {
 	detached bool
 	// homeSource is the directory on the host that is its home.
 	homeSource string
+	// protected are the directories that commands must not change, by target.
+	protected map[string]fileID
 	// expected is what it must look like from inside.
 	expected expectation
 	// state is the directory under the mask.

@@ -148,6 +148,7 @@ func (r *Report) inside(ctx context.Context, d *Driver) {
 		CheckFail, "empty and cannot be written", "commands can see or change the workspace's state")
 	r.try(ctx, d, "inside: set-uid files", `command -v chmod >/dev/null || exit 99; : > probe && ! chmod u+s probe`,
 		CheckFail, "cannot be made", "commands can make files that run with the rights of their owner")
+	r.optIns(ctx, d)
 	if b.keeper == "" {
 		r.add(CheckWarn, "keeper", "none: a shell of the image keeps the container",
 			"put wskeeper beside wsctl: commands answer faster, what they leave behind is ended for certain, and their siblings cannot look into each other's input")
@@ -155,6 +156,23 @@ func (r *Report) inside(ctx context.Context, d *Driver) {
 	}
 	r.try(ctx, d, "keeper", `! (: < /proc/1/environ) && ! (: < /proc/1/mem)`,
 		CheckFail, "its memory, environment and descriptors are closed to commands", "commands can read the keeper's memory; is the file system of the cache mounted without execute rights only (mode 0111)?")
+}
+
+// optIns tries what was asked for beyond the defaults.
+func (r *Report) optIns(ctx context.Context, d *Driver) {
+	if d.opts.ReadOnlyRootfs {
+		r.try(ctx, d, "inside: read-only root", `! (: > /probe) && ! (: > /etc/probe) && : > /tmp/probe && : > /run/probe && : > "$HOME/probe"`,
+			CheckFail, "only the root, HOME, /tmp and /run can be written", "commands can change the image's files, or have nowhere to write")
+	}
+	if d.opts.Seccomp == SeccompStrict {
+		r.try(ctx, d, "inside: strict seccomp", `command -v chattr >/dev/null || exit 99; : > probe && ! chattr +d probe`,
+			CheckFail, "attributes of files cannot be set", "the strict profile is not in force")
+	}
+	for _, name := range d.opts.Protect {
+		quoted := "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+		r.try(ctx, d, "inside: protected "+name, `! (: > `+quoted+`/probe) && ! mv `+quoted+` `+quoted+`.moved && ! rmdir `+quoted,
+			CheckFail, "cannot be changed, moved or removed", "commands can change a protected directory")
+	}
 }
 
 // untried is the status of a line that the image lacks a program for.

@@ -45,6 +45,17 @@ type Options struct {
 	Mounts []Mount
 	// Runtime is the engine's name of another runtime; empty: its default.
 	Runtime string
+	// ReadOnlyRootfs makes the image's files and the container's layer
+	// read-only, with /tmp and /run in memory; the root and HOME stay
+	// writable.
+	ReadOnlyRootfs bool
+	// Seccomp says which system calls commands may make; empty: default.
+	Seccomp SeccompMode
+	// Protect are directories of the root, by name below it, that commands
+	// can read and not change, nor move or remove what is above them. What is
+	// missing is made, and removed by Close when it is empty then. The
+	// workspace's own file operations still change them.
+	Protect []string
 	// FreshHome gives commands a home that is removed with the container,
 	// rather than the one that belongs to the root.
 	FreshHome bool
@@ -124,6 +135,13 @@ func (o Options) withDefaults() (Options, error) {
 	if !filepath.IsAbs(o.CacheDir) {
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "CacheDir is %q; give the absolute path of a directory for homes and the keeper's binary, such as wsctl in the user's cache directory", o.CacheDir)
 	}
+	var err error
+	if o.Protect, err = checkProtect(o.Protect); err != nil {
+		return o, err
+	}
+	if o.Seccomp, err = ParseSeccompMode(string(o.Seccomp)); err != nil {
+		return o, err
+	}
 	if err := checkNetwork(o.Network); err != nil {
 		return o, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "%w", err)
 	}
@@ -150,6 +168,8 @@ type Driver struct {
 	// from the first command of this driver.
 	base     *diskBase
 	moreDisk int64
+	// placeholders are directories that were made to be protected.
+	placeholders []string
 
 	starting chan struct{} // holds a token while Ready is at work
 
@@ -307,6 +327,9 @@ func (d *Driver) close() error {
 		err = b.end(context.Background())
 	}
 	d.removals.Wait()
+	if d.opts.Name == "" {
+		d.removePlaceholders(context.Background())
+	}
 	if home != nil {
 		if closeErr := home.Close(); err == nil {
 			err = closeErr

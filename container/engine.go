@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"maps"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -81,6 +82,9 @@ type EngineInfo struct {
 	CPULimit    bool `json:"cpuLimit"`
 	// Runtime is the default one.
 	Runtime string `json:"runtime"`
+	// Runtimes are the names of all, sorted; nil where the engine does not
+	// tell.
+	Runtimes []string `json:"runtimes,omitempty"`
 	// DataRoot is the engine's own directory on its machine.
 	DataRoot string `json:"dataRoot"`
 	// Warnings are the engine's own about its machine.
@@ -232,7 +236,7 @@ func newEngineInfo(host, api string, i system.Info) EngineInfo {
 		Cgroup: i.CgroupVersion, Rootless: has("rootless"), UserNS: has("userns"),
 		Seccomp: has("seccomp"), AppArmor: has("apparmor"), SELinux: has("selinux"),
 		MemoryLimit: i.MemoryLimit, SwapLimit: i.SwapLimit, PidsLimit: i.PidsLimit, CPULimit: i.CPUCfsQuota,
-		Runtime: i.DefaultRuntime, DataRoot: i.DockerRootDir, Warnings: i.Warnings,
+		Runtime: i.DefaultRuntime, Runtimes: slices.Sorted(maps.Keys(i.Runtimes)), DataRoot: i.DockerRootDir, Warnings: i.Warnings,
 	}
 }
 
@@ -243,7 +247,7 @@ func (e *Engine) API() *client.Client { return e.cli }
 // Info is what Connect learned.
 func (e *Engine) Info() EngineInfo {
 	info := e.info
-	info.Warnings = slices.Clone(info.Warnings)
+	info.Warnings, info.Runtimes = slices.Clone(info.Warnings), slices.Clone(info.Runtimes)
 	return info
 }
 

@@ -47,6 +47,13 @@ type createSpec struct {
 	Pids     int64
 	Network  string
 	Runtime  string
+	Seccomp  SeccompMode
+	// ReadOnly makes the image's files and the layer read-only; what programs
+	// need to write is then in memory.
+	ReadOnly bool
+	// TmpMemory is the memory limit that the sizes of what is in memory follow,
+	// in bytes: that of the creation.
+	TmpMemory int64
 }
 
 // createRequest is what the engine is asked for.
@@ -60,7 +67,7 @@ type createRequest struct {
 // zero value, and compare sees to it that it stays so. docs/hardening.md has a
 // row for each line with its reason and its test.
 func newCreate(s createSpec) (createRequest, error) {
-	profile, err := seccompProfile(s.GID)
+	profile, err := seccompProfile(s.GID, s.Seccomp)
 	if err != nil {
 		return createRequest{}, err
 	}
@@ -113,9 +120,12 @@ func newCreate(s createSpec) (createRequest, error) {
 			LogConfig: container.LogConfig{Type: "none"},
 			// The host's processes are worth more to its owner.
 			OomScoreAdj: 500,
-			ShmSize:     64 << 20,
-			Runtime:     s.Runtime,
-			Mounts:      s.Mounts,
+			ShmSize:     min(64<<20, s.TmpMemory/16), // it counts as memory
+			// Nothing of the image or the layer can be changed.
+			ReadonlyRootfs: s.ReadOnly,
+			Tmpfs:          tmpfs(s),
+			Runtime:        s.Runtime,
+			Mounts:         s.Mounts,
 			// These replace the engine's lists, so they hold them too.
 			MaskedPaths:   slices.Concat(engineMasks(), []string{guestState}, s.Masks),
 			ReadonlyPaths: engineReadonly(),
@@ -135,6 +145,22 @@ func newCreate(s createSpec) (createRequest, error) {
 		},
 		Networking: &network.NetworkingConfig{},
 	}, nil
+}
+
+// tmpfs are the places in memory beside a read-only root file system, a quarter of
+// the memory limit at most together with /dev/shm: a full one says so (ENOSPC) and
+// does not have the kernel kill for want of memory. Programs may be run from /tmp
+// alone. HOME is a mount of its own.
+func tmpfs(s createSpec) map[string]string {
+	if !s.ReadOnly {
+		return nil
+	}
+	const options = "rw,%s,nosuid,nodev,size=%d,nr_inodes=%d,mode=1777"
+	files := max(s.TmpMemory/(10<<10), 1024)
+	return map[string]string{
+		guestTmp: fmt.Sprintf(options, "exec", s.TmpMemory/8, files),
+		guestRun: fmt.Sprintf(options, "noexec", s.TmpMemory/32, files/8),
+	}
 }
 
 // nanoCPUs is a number of processors as the engine takes it.

@@ -32,7 +32,7 @@ func sampleSpec(keeper string) createSpec {
 			bind("/home/u/.cache/wsctl/homes/1", guestHome, false),
 		},
 		Memory: DefaultMemory, CPUs: DefaultCPUs, Pids: DefaultPids, Network: DefaultNetwork,
-		Keeper: keeper,
+		Keeper: keeper, TmpMemory: DefaultMemory,
 	}
 	if keeper != "" {
 		s.Mounts = append(s.Mounts, bind("/home/u/.cache/wsctl/keeper", keeper, true))
@@ -47,11 +47,13 @@ func variants() map[string]createSpec {
 	rootless.User, rootless.GID = "0:0", 0
 	detached := sampleSpec(guestKeeper)
 	detached.Detached = true
+	readOnly := sampleSpec(guestKeeper)
+	readOnly.ReadOnly, readOnly.Seccomp = true, SeccompStrict
 	network := sampleSpec(guestKeeper)
 	network.Network, network.Runtime = "bridge", "runsc"
 	return map[string]createSpec{
 		"rootful-keeper": keeper, "rootful-shell": sampleSpec(""), "rootless-keeper": rootless,
-		"detached-keeper": detached, "network-runtime": network,
+		"detached-keeper": detached, "read-only-strict": readOnly, "network-runtime": network,
 	}
 }
 
@@ -68,11 +70,11 @@ func TestCreateGolden(t *testing.T) {
 			// The profile has golden files of its own.
 			for i, o := range req.HostConfig.SecurityOpt {
 				if text, ok := strings.CutPrefix(o, "seccomp="); ok {
-					want, err := seccompProfile(spec.GID)
+					want, err := seccompProfile(spec.GID, spec.Seccomp)
 					if err != nil || text != want {
 						t.Errorf("not the seccomp profile for group %d", spec.GID)
 					}
-					req.HostConfig.SecurityOpt[i] = fmt.Sprintf("seccomp=(the profile for group %d)", spec.GID)
+					req.HostConfig.SecurityOpt[i] = strings.TrimSpace(fmt.Sprintf("seccomp=(the profile for group %d) %s", spec.GID, spec.Seccomp))
 				}
 			}
 			golden(t, "create."+name+".golden.json", map[string]any{

@@ -61,6 +61,9 @@ func (d *Driver) Ready(ctx context.Context) error {
 		if why == "" && !d.masked(b) {
 			why = "the directory .wsctl was replaced or removed, and its mask with it"
 		}
+		if name := d.unprotected(b); why == "" && name != "" {
+			why = "the directory " + workspace.Printable(name) + " was replaced or removed, and its protection with it"
+		}
 		if why == "" {
 			return nil
 		}
@@ -162,7 +165,7 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 func (d *Driver) newBox(p *plan) *box {
 	return &box{
 		engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
-		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.homeSource(),
+		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.homeSource(), protected: d.protectedIDs(p.expected.Sources),
 	}
 }
 

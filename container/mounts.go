@@ -32,6 +32,8 @@ const (
 	// be written.
 	guestTmp     = "/tmp"
 	guestHomeTmp = guestHome + "/.tmp"
+	// guestRun is in memory where the image is read-only.
+	guestRun = "/run"
 )
 
 // mountRequest is all that is to be mounted into one container.

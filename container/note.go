@@ -31,6 +31,10 @@ type Choices struct {
 	Mounts    []Mount `json:"mounts,omitempty"`
 	Runtime   string  `json:"runtime,omitempty"`
 	FreshHome bool    `json:"freshHome,omitempty"`
+	// ReadOnlyRootfs, Seccomp and Protect are as in Options.
+	ReadOnlyRootfs bool        `json:"readOnlyRootfs,omitempty"`
+	Seccomp        SeccompMode `json:"seccomp"`
+	Protect        []string    `json:"protect,omitempty"`
 	// TTL is in whole seconds; 0: for ever.
 	TTL time.Duration `json:"ttl,omitempty"`
 	// Disk is in bytes; 0: without a limit.
@@ -42,6 +46,7 @@ func (o Options) choices(user commandUser) Choices {
 	return Choices{
 		Image: o.Image, Toolchain: o.Toolchain, Memory: o.Memory, CPUs: o.CPUs, Pids: o.Pids, Network: o.Network,
 		User: user.String(), Mounts: o.Mounts, Runtime: o.Runtime, FreshHome: o.FreshHome, TTL: o.TTL, Disk: o.Disk,
+		ReadOnlyRootfs: o.ReadOnlyRootfs, Seccomp: o.Seccomp, Protect: o.Protect,
 	}
 }
 
@@ -50,6 +55,7 @@ func (c Choices) options() Options {
 	return Options{
 		Image: c.Image, Toolchain: c.Toolchain, Memory: c.Memory, CPUs: c.CPUs, Pids: c.Pids, Network: c.Network,
 		User: c.User, Mounts: c.Mounts, Runtime: c.Runtime, FreshHome: c.FreshHome, TTL: c.TTL, Disk: c.Disk,
+		ReadOnlyRootfs: c.ReadOnlyRootfs, Seccomp: c.Seccomp, Protect: c.Protect,
 	}
 }
 

@@ -64,8 +64,16 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 		return nil, err
 	}
 	d.warn(mounts.Warnings)
+	made, err := d.planProtect(ctx, &mounts)
+	d.placeholders = append(d.placeholders, made...)
+	if err != nil {
+		return nil, err
+	}
 	if err := image.checkVolumes(mounts.Targets()); err != nil {
 		return nil, err
+	}
+	if d.opts.ReadOnlyRootfs && len(image.volumes) > 0 {
+		return nil, imageError(workspace.ErrUnavailable, image.Name, "the image declares a volume at %s, which could be written and does not go with a read-only root file system; rebuild it without, or use another", workspace.Printable(image.volumes[0]))
 	}
 	var state fileID
 	if state.dev, state.ino, err = d.root.StateIdentity(); err != nil {
@@ -89,6 +97,7 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 		Image: image.ID, User: d.user.String(), GID: d.user.GID, Unset: image.Unset, Labels: p.tag.Labels(),
 		Mounts: mounts.Mounts, Masks: mounts.Masks, Detached: p.tag.Detached,
 		Memory: d.opts.Memory, CPUs: d.opts.CPUs, Pids: d.opts.Pids, Network: d.opts.Network, Runtime: d.opts.Runtime,
+		Seccomp: d.opts.Seccomp, ReadOnly: d.opts.ReadOnlyRootfs, TmpMemory: d.opts.Memory,
 	}
 	if staged != "" {
 		p.spec.Keeper = guestKeeper
@@ -96,6 +105,8 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	p.expected = d.expectation(p.spec, image.volumes)
 	if seen {
 		p.expected.Sources = mounts.Sources
+	} else if len(d.opts.Protect) > 0 {
+		return nil, protectError(workspace.ErrUnsupported, d.opts.Protect[0], "without a keeper, or with another runtime, what is mounted over it cannot be checked")
 	}
 	if err := d.measureBase(ctx, home); err != nil {
 		return nil, err
@@ -139,6 +150,9 @@ func (d *Driver) enforceable() error {
 		if !can {
 			missing = append(missing, name)
 		}
+	}
+	if r := d.opts.Runtime; r != "" && i.Runtimes != nil && !slices.Contains(i.Runtimes, r) {
+		return workspace.Errorf(workspace.ErrUnavailable, "start", "", "the engine has no runtime %s, only %s; install it and name it in the engine's configuration, or leave --runtime out", workspace.Printable(r), strings.Join(i.Runtimes, ", "))
 	}
 	if len(missing) == 0 {
 		return nil
@@ -218,7 +232,10 @@ func (d *Driver) expectation(s createSpec, volumes []string) expectation {
 	e := expectation{
 		User: s.User, Cgroup: d.engine.info.Cgroup, Memory: s.Memory, CPUs: s.CPUs, Pids: s.Pids,
 		Offline: s.Network == networkNone, Targets: map[string]bool{}, Masks: append([]string{guestState}, s.Masks...),
-		Volumes: volumes, Keeper: s.Keeper != "",
+		Volumes: volumes, Keeper: s.Keeper != "", ReadOnly: s.ReadOnly,
+	}
+	for target := range tmpfs(s) {
+		e.Tmpfs = append(e.Tmpfs, target)
 	}
 	for _, m := range s.Mounts {
 		e.Targets[m.Target] = !m.ReadOnly

@@ -59,6 +59,10 @@ type expectation struct {
 	// Sources are what must be mounted, by target. nil where it cannot be
 	// compared.
 	Sources map[string]fileID
+	// ReadOnly: the root file system cannot be written, and Tmpfs are the
+	// places in memory beside it.
+	ReadOnly bool
+	Tmpfs    []string
 	// Masks must be empty read-only directories.
 	Masks []string
 	// Namespaces are the machine's, by name; none may be the container's.
@@ -315,6 +319,8 @@ func mountFindings(r report, want expectation) []finding {
 	const fine = "as asked for"
 	seen := map[string]string{}
 	masked := map[string]string{}
+	inMemory := map[string]string{}
+	top := ""
 	for _, m := range parseMountinfo(r.text(procMountinfo)) {
 		writable, asked := want.Targets[m.target]
 		readOnly := slices.Contains(m.options, "ro")
@@ -327,6 +333,10 @@ func mountFindings(r report, want expectation) []finding {
 			seen[m.target] = fmt.Sprintf("read-only: %v", readOnly)
 		case asked:
 			seen[m.target] = fine
+		case slices.Contains(want.Tmpfs, m.target):
+			inMemory[m.target] = fmt.Sprintf("%s, nosuid: %v, nodev: %v", m.fstype, slices.Contains(m.options, "nosuid"), slices.Contains(m.options, "nodev"))
+		case m.target == "/":
+			top = fmt.Sprintf("read-only: %v", readOnly)
 		case slices.Contains(want.Volumes, m.target), systemMount(m.target):
 		case !want.Keeper && path.Base(m.target) == engineInit && readOnly: // at /sbin, wherever the image has that
 		default:
@@ -340,6 +350,12 @@ func mountFindings(r report, want expectation) []finding {
 	}
 	for target, got := range seen {
 		found = append(found, finding{"mount " + target, "not there", got})
+	}
+	if want.ReadOnly {
+		found = append(found, finding{"root file system", "read-only: true", top})
+	}
+	for _, target := range want.Tmpfs {
+		found = append(found, finding{"memory " + target, "tmpfs, nosuid: true, nodev: true", inMemory[target]})
 	}
 	for _, target := range want.Masks {
 		found = append(found, finding{"mask " + target, "tmpfs, read-only: true", masked[target]})

@@ -65,7 +65,8 @@ var modeCalls = []struct {
 //     another way.
 //
 // AF_ALG, AF_VSOCK and io_uring are not in upstream's list. A test says so.
-func seccompProfile(gid uint32) (string, error) {
+// SeccompStrict refuses more.
+func seccompProfile(gid uint32, mode SeccompMode) (string, error) {
 	var p seccomp.Seccomp
 	if err := json.Unmarshal(upstreamSeccomp, &p); err != nil {
 		return "", fmt.Errorf("seccomp profile: %w", err)
@@ -98,6 +99,9 @@ func seccompProfile(gid uint32) (string, error) {
 	p.Syscalls = append(p.Syscalls, &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{
 		Names: []string{"openat2"}, Action: specs.ActErrno, ErrnoRet: &nosys,
 	}})
+	if mode == SeccompStrict {
+		makeStrict(&p)
+	}
 	out, err := json.Marshal(&p)
 	if err != nil {
 		return "", fmt.Errorf("seccomp profile: %w", err)

@@ -11,9 +11,9 @@ import (
 	"github.com/moby/profiles/seccomp"
 )
 
-func profileFor(t *testing.T, gid uint32) *seccomp.Seccomp {
+func profileFor(t *testing.T, gid uint32, mode SeccompMode) *seccomp.Seccomp {
 	t.Helper()
-	text, err := seccompProfile(gid)
+	text, err := seccompProfile(gid, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +26,9 @@ func profileFor(t *testing.T, gid uint32) *seccomp.Seccomp {
 
 // A change of the profile, ours or upstream's, shows in review.
 func TestSeccompGolden(t *testing.T) {
-	golden(t, "seccomp.golden.json", profileFor(t, 1000))
-	golden(t, "seccomp.group0.golden.json", profileFor(t, 0))
+	golden(t, "seccomp.golden.json", profileFor(t, 1000, SeccompDefault))
+	golden(t, "seccomp.group0.golden.json", profileFor(t, 0, SeccompDefault))
+	golden(t, "seccomp.strict.golden.json", profileFor(t, 1000, SeccompStrict))
 }
 
 // allows tells whether the profile lets a container without capabilities make a
@@ -74,7 +75,7 @@ func TestSeccompRefuses(t *testing.T) {
 		afInet, afVsock    = 2, 40
 	)
 	for _, gid := range []uint32{0, 1000} {
-		p := profileFor(t, gid)
+		p := profileFor(t, gid, SeccompDefault)
 		for _, c := range []struct {
 			name string
 			args []uint64
@@ -127,6 +128,58 @@ func TestSeccompRefuses(t *testing.T) {
 		for _, a := range p.ArchMap {
 			if len(a.SubArches) > 0 {
 				t.Errorf("%s has sub-architectures %v", a.Arch, a.SubArches)
+			}
+		}
+	}
+}
+
+// Strict refuses more, and nothing that the other allows beside it.
+func TestSeccompStrictRefuses(t *testing.T) {
+	const afUnix, afInet, afInet6, tcgets, high = 1, 2, 10, 0x5401, 1 << 32
+	strict, usual := profileFor(t, 1000, SeccompStrict), profileFor(t, 1000, SeccompDefault)
+	for _, c := range []struct {
+		name string
+		args []uint64
+		want bool
+	}{
+		{"ptrace", nil, false},
+		{"process_vm_readv", nil, false},
+		{"process_vm_writev", nil, false},
+		{"pidfd_getfd", nil, false},
+		{"kcmp", nil, false},
+		{"pidfd_open", nil, true},
+		{"socket", []uint64{0}, false},
+		{"socket", []uint64{afUnix}, false},
+		{"socket", []uint64{afInet}, true},
+		{"socket", []uint64{afInet6}, true},
+		{"socketpair", []uint64{afUnix}, true},
+		{"ioctl", []uint64{0, tcgets}, true},
+		{"ioctl", []uint64{0, 0}, true},
+		{"ioctl", []uint64{0, 0xffffffff}, true},
+		{"ioctl", []uint64{0, 0x5411}, true},
+		{"ioctl", []uint64{0, 0x5412}, false},
+		{"ioctl", []uint64{0, 0x5413}, true},
+		{"ioctl", []uint64{0, high | 0x5412}, false},
+		{"ioctl", []uint64{0, high | 0x5413}, true},
+		{"ioctl", []uint64{0, 0x541c}, false},
+		{"ioctl", []uint64{0, 0x40086602}, false},
+		{"ioctl", []uint64{0, 0x80086601}, true}, // FS_IOC_GETFLAGS
+		{"ioctl", []uint64{0, 0x401c5820}, false},
+		{"read", nil, true},
+		{"execve", nil, true},
+	} {
+		if got := allows(strict, c.name, c.args...); got != c.want {
+			t.Errorf("%s(%#x) allowed: %v, want %v", c.name, c.args, got, c.want)
+		}
+		if !allows(usual, c.name, c.args...) && c.want {
+			t.Errorf("%s(%#x) is refused without strict", c.name, c.args)
+		}
+	}
+	for _, value := range strictIoctls {
+		for bit := range 32 {
+			near := value ^ 1<<bit
+			if got := allows(strict, "ioctl", 0, uint64(near)); got == slices.Contains(strictIoctls, near) {
+				t.Errorf("ioctl %#x allowed: %v", near, got)
 			}
 		}
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
+// nobody is the user that owns nothing on most systems.
+const nobody = 65534
+
 // examine looks at what there is. An engine that does not answer is a finding,
 // not a failure to look.
 func (a *app) examine(ctx context.Context, place *placeOptions) (*examination, error) {
@@ -27,6 +30,12 @@ func (a *app) examine(ctx context.Context, place *placeOptions) (*examination, e
 		return nil, workspace.Errorf(workspace.ErrIO, "doctor", "", "directory for the probe container: %w", err)
 	}
 	defer os.RemoveAll(dir)
+	if os.Geteuid() == 0 && !e.Info().Rootless {
+		// Commands run as the owner of the root; nobody will do.
+		if err := os.Chown(dir, nobody, nobody); err != nil {
+			return nil, workspace.Errorf(workspace.ErrIO, "doctor", "", "directory for the probe container: %w", err)
+		}
+	}
 	pull := a.ui.newPullProgress(place.image)
 	o.Progress = pull.event
 	r := container.Examine(ctx, e, dir, o)

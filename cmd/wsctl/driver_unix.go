@@ -103,13 +103,18 @@ func (a *app) containerOptions(e *container.Engine, place *placeOptions) (contai
 		Mounts:    mounts,
 		Runtime:   place.runtime,
 		FreshHome: place.freshHome,
-		CacheDir:  cache,
-		Home:      a.env.get("HOME"),
-		Keeper:    keeperFile,
-		Disk:      place.disk.value,
-		Version:   thisBuild().Version,
-		Logger:    a.ui.logger(),
-		Root:      host.RootOptions{Logger: a.ui.logger()},
+
+		ReadOnlyRootfs: place.readOnly,
+		Seccomp:        container.SeccompMode(place.seccomp.value),
+		Protect:        place.protect.values,
+
+		CacheDir: cache,
+		Home:     a.env.get("HOME"),
+		Keeper:   keeperFile,
+		Disk:     place.disk.value,
+		Version:  thisBuild().Version,
+		Logger:   a.ui.logger(),
+		Root:     host.RootOptions{Logger: a.ui.logger()},
 	}, nil
 }
 

@@ -79,6 +79,13 @@ func (a *app) inspect(ctx context.Context, ref string, asJSON bool) error {
 		line("disk", "may grow by "+units.BytesSize(float64(c.Disk)))
 	}
 	line("runtime", c.Runtime)
+	if c.ReadOnlyRootfs {
+		line("image", "read-only")
+	}
+	if c.Seccomp != container.SeccompDefault {
+		line("seccomp", string(c.Seccomp))
+	}
+	line("protected", strings.Join(c.Protect, ", "))
 	if c.FreshHome {
 		line("home", "its own, which goes with it")
 	}

@@ -31,12 +31,15 @@ type placeOptions struct {
 	mounts    list
 	runtime   string
 	freshHome bool
+	readOnly  bool
+	seccomp   choice
+	protect   list
 	disk      size
 }
 
 // containerOnly are the flags that mean nothing to --driver host. Taking them
 // and doing nothing would promise what is not there.
-var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pids", "network", "user", "mount", "runtime", "fresh-home", "disk"}
+var containerOnly = []string{"image", "pull", "toolchain", "memory", "cpus", "pids", "network", "user", "mount", "runtime", "fresh-home", "disk", "read-only-rootfs", "seccomp", "protect"}
 
 func (o *placeOptions) addFlags(cmd *cobra.Command) {
 	o.driver = choice{value: driverContainer, words: []string{driverContainer, driverHost}}
@@ -55,6 +58,8 @@ func (o *placeOptions) addRootFlag(cmd *cobra.Command) {
 // addContainerFlags adds the flags about the container alone.
 func (o *placeOptions) addContainerFlags(cmd *cobra.Command) {
 	o.pull = choice{value: string(container.PullMissing), words: []string{string(container.PullMissing), string(container.PullAlways), string(container.PullNever)}}
+	o.seccomp = choice{words: []string{string(container.SeccompDefault), string(container.SeccompStrict)}}
+	o.protect.name = "DIR"
 	o.toolchain.name, o.mounts.name = "DIR", "SRC:DST[:rw]"
 	// The engine takes no less than 6 MiB.
 	o.memory = size{least: 6 << 20, most: 1 << 50}
@@ -75,6 +80,9 @@ func (o *placeOptions) addContainerFlags(cmd *cobra.Command) {
 	f.Var(&named{&o.user, "UID:GID"}, "user", "run as this user and group (default: you; for root, the owner of the root directory)")
 	f.Var(&o.mounts, "mount", "directory or file of this machine at another path inside, read-only without :rw (repeatable)")
 	f.Var(&named{&o.runtime, "NAME"}, "runtime", "runtime of the engine, such as runsc (default: the engine's)")
+	f.BoolVar(&o.readOnly, "read-only-rootfs", false, "make all but the root, HOME, /tmp and /run read-only; the last two are in memory")
+	addChoice(cmd, &o.seccomp, "seccomp", "system calls: default, or strict, without debuggers and Unix sockets (default default)")
+	f.Var(&o.protect, "protect", "directory of the root that commands can read and not change, such as .git/hooks (repeatable)")
 	addDiskFlag(cmd, &o.disk)
 	f.BoolVar(&o.freshHome, "fresh-home", false, "an empty home directory instead of the one kept for this root")
 }

@@ -205,7 +205,9 @@ func (a *app) run(cmd *cobra.Command, o *runOptions, args []string) error {
 	if err != nil {
 		return err
 	}
-	open := func(ctx context.Context) (*workspace.Workspace, error) { return a.open(ctx, &o.place, &o.command.env, nil) }
+	open := func(ctx context.Context) (*workspace.Workspace, error) {
+		return a.open(ctx, &o.place, &o.command.env, nil)
+	}
 	return a.runAndTell(cmd.Context(), open, &o.flow, c)
 }
 

@@ -68,7 +68,17 @@ func attempts() map[string]func() string {
 		"ptrace":           func() string { return raw(unix.SYS_PTRACE, unix.PTRACE_SEIZE, nobodysPid, 0, 0, 0) },
 		"process_vm_readv": func() string { return raw(unix.SYS_PROCESS_VM_READV, nobodysPid, 0, 0, 0, 0) },
 		"kcmp":             func() string { return raw(unix.SYS_KCMP, nobodysPid, nobodysPid, 0, 0, 0) },
-		"setuid-0":         func() string { return result(syscall.Setuid(0)) },
+		"pidfd_getfd":      func() string { return raw(unix.SYS_PIDFD_GETFD, noFile, 0, 0, 0, 0) },
+		"socketpair": func() string {
+			_, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+			return result(err)
+		},
+		"ioctl-tcgets":   ioctl(unix.TCGETS),
+		"ioctl-tiocsti":  ioctl(unix.TIOCSTI),
+		"ioctl-high":     ioctl(1<<32 | unix.TIOCSTI),
+		"ioctl-setflags": ioctl(unix.FS_IOC_SETFLAGS),
+		"ioctl-project":  ioctl(fsIocFsSetXAttr),
+		"setuid-0":       func() string { return result(syscall.Setuid(0)) },
 		"mknod-device": func() string {
 			const name = ".wsctl-probe-null"
 			defer os.Remove(name)
@@ -78,6 +88,17 @@ func attempts() map[string]func() string {
 	maps.Copy(all, modeAttempts())
 	maps.Copy(all, archAttempts())
 	return all
+}
+
+// noFile is no descriptor: a call that reaches the kernel answers EBADF.
+const noFile = ^uintptr(0)
+
+// fsIocFsSetXAttr is FS_IOC_FSSETXATTR (linux/fs.h).
+const fsIocFsSetXAttr = 0x401c5820
+
+// ioctl tries a request.
+func ioctl(request uintptr) func() string {
+	return func() string { return raw(unix.SYS_IOCTL, noFile, request, 0, 0, 0) }
 }
 
 // socket tries to make a socket.
