@@ -69,14 +69,8 @@ func (p *namePage) fill(ctx context.Context, fd int, top bool) error {
 		if p.after != "" && string(e.name) <= p.after {
 			return nil
 		}
-		if e.name[0] == '.' || top {
-			if top && reserved(string(e.name)) {
-				return nil
-			}
-			// A directory of that name is somebody's own.
-			if (e.typ == unix.DT_REG || e.typ == unix.DT_UNKNOWN) && isTemp(e.name) {
-				return nil
-			}
+		if hidesEntry(e, top) {
+			return nil
 		}
 		p.names = append(p.names, string(e.name))
 		// Only the smallest names are kept, so that a page of a large

@@ -57,7 +57,10 @@ const maxPath = 4095
 // plain reports whether name can be handed to one openat2 call: its first part
 // is not the state, and it has no "..", which is the one part whose meaning
 // depends on more than the part before it.
-func plain(name string) bool {
+func plain(name string) bool { return plainBelow(name, true) }
+
+// plainBelow is plain below a directory, which is the root when top is set.
+func plainBelow(name string, top bool) bool {
 	if name == "" || name[0] == '/' || len(name) > maxPath || strings.IndexByte(name, 0) >= 0 {
 		return false
 	}
@@ -74,7 +77,7 @@ func plain(name string) bool {
 			return false
 		case part == "" || part == ".":
 		case first:
-			if reserved(part) {
+			if top && reserved(part) {
 				return false
 			}
 			first = false
