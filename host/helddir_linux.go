@@ -13,9 +13,9 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// heldDir is a held directory. Every name is resolved from its descriptor without
+// dirReader is a held directory. Every name is resolved from its descriptor without
 // any link, so that nothing can lead out of it.
-type heldDir struct {
+type dirReader struct {
 	r   *Root
 	top bool // it is the root, in which the state lies
 
@@ -25,7 +25,7 @@ type heldDir struct {
 
 var (
 	_ workspace.DirHolder = (*Root)(nil)
-	_ workspace.HeldDir       = (*heldDir)(nil)
+	_ workspace.HeldDir   = (*dirReader)(nil)
 )
 
 // OpenHeldDir implements workspace.DirHolder.
@@ -43,10 +43,10 @@ func (r *Root) OpenHeldDir(ctx context.Context, name string) (workspace.HeldDir,
 		closeFD(fd)
 		return nil, asError(op, name, unix.ENOTDIR)
 	}
-	return &heldDir{r: r, top: identityOf(&st) == r.id, fd: fd}, nil
+	return &dirReader{r: r, top: identityOf(&st) == r.id, fd: fd}, nil
 }
 
-func (d *heldDir) Close() error {
+func (d *dirReader) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	closeFD(d.fd)
@@ -55,7 +55,7 @@ func (d *heldDir) Close() error {
 }
 
 // begin registers a call; end must follow when it succeeds.
-func (d *heldDir) begin(ctx context.Context, op, name string) error {
+func (d *dirReader) begin(ctx context.Context, op, name string) error {
 	if err := d.r.begin(ctx, op, name); err != nil {
 		return err
 	}
@@ -67,13 +67,13 @@ func (d *heldDir) begin(ctx context.Context, op, name string) error {
 	return nil
 }
 
-func (d *heldDir) end() {
+func (d *dirReader) end() {
 	d.mu.RUnlock()
 	d.r.calls.leave()
 }
 
 // hold holds what name is, O_PATH, and describes it.
-func (d *heldDir) hold(name string, st *unix.Stat_t) (int, error) {
+func (d *dirReader) hold(name string, st *unix.Stat_t) (int, error) {
 	if !plainBelow(name, d.top) {
 		return -1, refuse(workspace.ErrInvalidPath, `give a name below the directory, without "..", that is not the workspace's own state`)
 	}
@@ -92,7 +92,7 @@ func (d *heldDir) hold(name string, st *unix.Stat_t) (int, error) {
 	return fd, nil
 }
 
-func (d *heldDir) open(name string) (int, error) {
+func (d *dirReader) open(name string) (int, error) {
 	if d.r.fast {
 		how := d.r.beneath(unix.O_PATH | unix.O_NOFOLLOW)
 		fd, err := d.r.openat2(d.fd, name, &how)
@@ -120,7 +120,7 @@ func (d *heldDir) open(name string) (int, error) {
 }
 
 // stays fails when fd lies in a mount that is closed.
-func (d *heldDir) stays(fd int) error {
+func (d *dirReader) stays(fd int) error {
 	if !d.r.opts.NoMounts {
 		return nil
 	}
@@ -131,8 +131,8 @@ func (d *heldDir) stays(fd int) error {
 	return d.r.sameMount(fd, &st)
 }
 
-// Tree implements workspace.HeldDir.
-func (d *heldDir) Dir(ctx context.Context, name string) (workspace.HeldDir, error) {
+// Dir implements workspace.HeldDir.
+func (d *dirReader) Dir(ctx context.Context, name string) (workspace.HeldDir, error) {
 	const op = "list"
 	if err := d.begin(ctx, op, name); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (d *heldDir) Dir(ctx context.Context, name string) (workspace.HeldDir, erro
 	if err != nil {
 		return nil, asError(op, name, notFollowed(err))
 	}
-	return &heldDir{r: d.r, top: identityOf(&st) == d.r.id, fd: fd}, nil
+	return &dirReader{r: d.r, top: identityOf(&st) == d.r.id, fd: fd}, nil
 }
 
 // notFollowed says that a link on the way is none: it is no directory.
@@ -159,7 +159,7 @@ func notFollowed(err error) error {
 }
 
 // Names implements workspace.HeldDir.
-func (d *heldDir) Names(ctx context.Context, name string) ([]workspace.DirName, error) {
+func (d *dirReader) Names(ctx context.Context, name string) ([]workspace.DirName, error) {
 	const op = "list"
 	if err := d.begin(ctx, op, name); err != nil {
 		return nil, err
@@ -169,7 +169,7 @@ func (d *heldDir) Names(ctx context.Context, name string) ([]workspace.DirName, 
 	return names, asError(op, name, notFollowed(err))
 }
 
-func (d *heldDir) names(ctx context.Context, name string) ([]workspace.DirName, error) {
+func (d *dirReader) names(ctx context.Context, name string) ([]workspace.DirName, error) {
 	at, top := d.fd, d.top
 	if name != "." {
 		var st unix.Stat_t
@@ -267,7 +267,7 @@ func typeOf(typ byte) (mode fs.FileMode, ok bool) {
 }
 
 // Lstat implements workspace.HeldDir.
-func (d *heldDir) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
+func (d *dirReader) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 	const op = "lstat"
 	if err := d.begin(ctx, op, name); err != nil {
 		return nil, err
@@ -283,7 +283,7 @@ func (d *heldDir) Lstat(ctx context.Context, name string) (fs.FileInfo, error) {
 }
 
 // Open implements workspace.HeldDir.
-func (d *heldDir) Open(ctx context.Context, name string) (workspace.File, error) {
+func (d *dirReader) Open(ctx context.Context, name string) (workspace.File, error) {
 	const op = "open"
 	if err := d.begin(ctx, op, name); err != nil {
 		return nil, err
@@ -299,7 +299,7 @@ func (d *heldDir) Open(ctx context.Context, name string) (workspace.File, error)
 
 // openRegular opens a regular file for reading, under the policy for hard
 // links. As everywhere, it is held first: what is no regular file is not opened.
-func (d *heldDir) openRegular(ctx context.Context, name string, st *unix.Stat_t) (int, error) {
+func (d *dirReader) openRegular(ctx context.Context, name string, st *unix.Stat_t) (int, error) {
 	held, err := d.hold(name, st)
 	if err != nil {
 		return -1, err
@@ -311,7 +311,7 @@ func (d *heldDir) openRegular(ctx context.Context, name string, st *unix.Stat_t)
 // ReadHead implements workspace.HeldDir. The entry is opened at once, which takes
 // half the time of holding it first. The open waits for nothing; a FIFO or a
 // device that took the file's place since it was listed is closed unread.
-func (d *heldDir) ReadHead(ctx context.Context, e workspace.DirName, b []byte) (int, int64, error) {
+func (d *dirReader) ReadHead(ctx context.Context, e workspace.DirName, b []byte) (int, int64, error) {
 	const op = "read"
 	if err := d.begin(ctx, op, e.Name); err != nil {
 		return 0, 0, err
@@ -324,7 +324,7 @@ func (d *heldDir) ReadHead(ctx context.Context, e workspace.DirName, b []byte) (
 	return n, size, asError(op, e.Name, err)
 }
 
-func (d *heldDir) readHead(ctx context.Context, e workspace.DirName, b []byte) (int, int64, error) {
+func (d *dirReader) readHead(ctx context.Context, e workspace.DirName, b []byte) (int, int64, error) {
 	var st unix.Stat_t
 	fd, err := d.openEntry(e)
 	if err != nil {
@@ -360,7 +360,7 @@ func (d *heldDir) readHead(ctx context.Context, e workspace.DirName, b []byte) (
 }
 
 // openEntry opens an entry that was listed as a regular file.
-func (d *heldDir) openEntry(e workspace.DirName) (int, error) {
+func (d *dirReader) openEntry(e workspace.DirName) (int, error) {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_NOFOLLOW
 	switch {
 	case e.Type != 0:
