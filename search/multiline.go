@@ -8,10 +8,6 @@ const batchOfMatches = 64
 // multiLine searches a whole text for matches that may go over lines. The lines
 // of matches that share one are returned together, each once.
 func (l *lineSearch) multiLine(b []byte) {
-	// A pattern's line break is that of the file.
-	if bytes.Contains(b, []byte("\r\n")) {
-		b = bytes.ReplaceAll(b, []byte("\r\n"), []byte("\n"))
-	}
 	l.mark, l.told = 0, 0
 	for at := 0; at < len(b) && !l.stopped && l.ctx.Err() == nil; {
 		found := l.some(l.ctx, b[at:], batchOfMatches)

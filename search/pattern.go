@@ -10,7 +10,7 @@ import (
 // Pattern is a compiled glob. Its parts stand between slashes: "*" is any run of
 // characters, "?" one character, "[a-z]" and "[!a-z]" a class, "\" takes the
 // special meaning from the next character; a part "**" is any number of
-// directories, none too. "{a,b}" is either, also with slashes in it.
+// directories, none too, and at the end all that lies in them. "{a,b}" is either, also with slashes in it.
 //
 // A part also matches the name that is spelled just like it, so that "app/[id]"
 // finds the directory [id]. A hidden name is matched only by a part that begins
@@ -100,6 +100,10 @@ func (p *Pattern) add(text string, spelled bool) error {
 			return err
 		}
 		p.parts = append(p.parts, part{segment: s})
+	}
+	if n := len(p.parts); n > p.first[len(p.first)-1] && p.parts[n-1].kind == many {
+		// "a/**" is what lies in a, and not a itself.
+		p.parts = append(p.parts, part{segment: segment{glob: "*", simple: true}})
 	}
 	p.parts = append(p.parts, part{kind: end})
 	return nil

@@ -59,6 +59,10 @@ func (s *searcher) tooLarge() error {
 // text searches one that is there from its begin to its end. Most have no
 // match, and that is told first.
 func (s *searcher) text(text []byte, binary func([]byte) bool, path string) *FileMatches {
+	if s.o.MultiLine && bytes.Contains(text, []byte("\r\n")) {
+		// A pattern's line break is that of the file.
+		text = bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
+	}
 	s.cursors.restart()
 	if s.needles != nil && s.cursors.next(text, 0) == len(text) {
 		return nil
