@@ -31,15 +31,16 @@ var layers = map[string][]string{
 	"reaper":               {"workspace"},
 	"container":            {"workspace", "host", "wrapper", "keeper", "reaper"},
 	"snapshot":             {"workspace", "host"},
-	"tools":                {"workspace", "snapshot"},
+	"search":               {"workspace"},
+	"tools":                {"workspace", "snapshot", "search"},
 	"mcpserver":            {"tools"},
 	"remote":               {"workspace"},
 	"orchestrator":         {"workspace", "container", "reaper", "snapshot", "remote"},
 	"cmd/wskeeper":         {"keeper"},
-	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "tools", "mcpserver", "remote", "orchestrator"},
+	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "search", "tools", "mcpserver", "remote", "orchestrator"},
 
 	// Support of tests and measurements; nothing above imports it but tests.
-	"internal/bench":            {"workspace", "host", "container", "keeper", "reaper"},
+	"internal/bench":            {"workspace", "host", "container", "keeper", "reaper", "search", "tools"},
 	"internal/enginetest":       {},
 	"internal/enginetest/probe": {},
 	"internal/testrun":          {},
@@ -55,6 +56,7 @@ var testAlso = map[string]map[string]string{
 	"workspace/drivertest": {"host": "the suite is judged by breaking a real driver"},
 	"review":               {"host": "a tree is read through a real guard"},
 	"tools":                {"host": "tools are tried on a real directory"},
+	"search":               {"host": "what is searched in tests is a real directory"},
 	"mcpserver":            {"host": "tools are served over a real directory"},
 	"remote": {
 		"host":      "what is served in tests is real",

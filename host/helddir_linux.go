@@ -101,14 +101,18 @@ func (d *dirReader) open(name string) (int, error) {
 		}
 		return fd, err
 	}
+	parts := split(name).parts
+	if len(parts) == 0 {
+		parts = []string{"."}
+	}
 	fd := d.fd
-	for _, part := range append(split(name).parts, ".") {
+	for _, part := range parts {
 		next, err := openAt(fd, part, unix.O_PATH, 0)
 		if fd != d.fd {
 			closeFD(fd)
 		}
-		if err != nil || part == "." {
-			return next, err
+		if err != nil {
+			return -1, err
 		}
 		fd = next
 		if err := d.stays(fd); err != nil {

@@ -43,6 +43,7 @@ func fileCases() []testCase {
 		{name: "chmod", run: chmod, rule: "Chmod sets the permission bits of a file or directory and no others."},
 		{name: "symlink", run: symlink, rule: "Symlink makes a link that leads inside, OUTSIDE_ROOT otherwise; ReadLink gives its text and is INVALID_PATH for anything else."},
 		{name: "list", run: list, rule: "A list is sorted by name, whole, and pages join without gap or repeat."},
+		{name: "held directory", run: heldDirectory, rule: "A held directory gives what lies below it, sorted and with types, and follows no link; it works with every driver."},
 		{name: "stat", run: stat, rule: "Stat follows links and Lstat does not; Sys is a *FileStat that tells files apart."},
 		{name: "open", run: openFile, rule: "An open file can be read at any place by many, and is closed once."},
 		{name: "read limit", run: readLimit, rule: "A read is bounded by its limit to the byte: TOO_LARGE before anything is loaded."},
