@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -113,55 +114,79 @@ type warm struct {
 
 	stopping atomic.Bool
 
-	done chan struct{} // closed when exit and err are set
-	exit workspace.Exit
-	err  error
+	ending sync.Once
+	exit   workspace.Exit
+	err    error
 }
 
 func (d *Driver) startWarm(ctx context.Context, b *box, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
 	req := keeper.Request{
 		Path: b.shell,
-		Args: wrapper.Argv(c.Args, c.Shell),
 		Env:  workspace.MergeEnv(b.env, c.Env),
 		Dir:  guestDir(c.Dir),
 		Keep: c.Background == workspace.BackgroundKeep,
 		// What is kept in a container of nobody's stays when we go.
 		Outlive: b.detached,
 	}
+	req.Args, req.Inner = wrapper.Argv(c.Args, c.Shell)
 	if c.Terminal != nil {
 		req.Terminal = &keeper.Size{Rows: c.Terminal.Rows, Cols: c.Terminal.Cols}
 	}
 	streams := keeper.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr}
-	w := &warm{d: d, b: b, oom: b.oomKills.Load(), done: make(chan struct{})}
+	w := &warm{d: d, b: b, oom: b.oomKills.Load()}
 	for tries := 1; ; tries++ {
 		srv, err := b.pool.get(ctx)
 		if err != nil {
 			return nil, err
 		}
-		before := srv.markers.Load()
-		bounded, cancel := context.WithTimeout(ctx, answerTimeout)
-		w.cmd, err = srv.client.Start(bounded, req, streams)
-		cancel()
+		w.cmd, err = w.begin(ctx, srv, c, req, streams)
 		if err == nil {
 			w.srv = srv
-			go w.wait()
 			return w, nil
 		}
 		b.pool.put(srv)
-		lost := errors.Is(err, keeper.ErrLost) || errors.Is(err, keeper.ErrBusy)
 		switch {
-		case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
-			// A keeper that does not answer was stopped by a command, which
-			// may do so to every process of its user.
-			d.discard(b, "a keeper did not answer: a command has stopped it")
-			return nil, &notRun{err}
-		case !lost || srv.markers.Load() != before:
-			return nil, w.startError(ctx, c, err)
-		// It was lost while it was idle, or never came to be: a keeper writes
-		// a marker before it runs something.
-		case tries >= maxTries:
+		// Another one may have been killed while it was idle.
+		case (errors.Is(err, keeper.ErrNotRun) || errors.Is(err, keeper.ErrBusy)) && tries < maxTries:
+		case errors.Is(err, keeper.ErrNotRun):
 			return nil, b.noServer(ctx, err)
+		default:
+			return nil, err
 		}
+	}
+}
+
+// begin has a server start the command. That the container can run commands shows
+// in that they start; when one does not, the engine is asked why. The error is one
+// of a keeper that was lost before it ran anything, or is classified.
+func (w *warm) begin(ctx context.Context, srv *server, c workspace.Command, req keeper.Request, s keeper.Streams) (*keeper.Running, error) {
+	bounded, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	frozen := make(chan error, 1)
+	ask := time.AfterFunc(pingTimeout, func() {
+		if _, err := w.b.fate(bounded); err != nil && bounded.Err() == nil {
+			frozen <- err
+			cancel()
+		}
+	})
+	defer ask.Stop()
+	cmd, err := srv.client.Start(bounded, req, s)
+	switch {
+	case err == nil:
+		return cmd, nil
+	case errors.Is(err, keeper.ErrNotRun), errors.Is(err, keeper.ErrBusy):
+		return nil, err
+	case bounded.Err() == nil || ctx.Err() != nil:
+		return nil, w.startError(ctx, c, err)
+	}
+	select {
+	case err := <-frozen:
+		return nil, err
+	default:
+		// A keeper that does not answer was stopped by a command, which may do
+		// so to every process of its user.
+		w.d.discard(w.b, "a keeper did not answer: a command has stopped it")
+		return nil, &notRun{err}
 	}
 }
 
@@ -214,9 +239,8 @@ func (w *warm) startError(ctx context.Context, c workspace.Command, err error) e
 	return workspace.Errorf(workspace.ErrUnavailable, op, "", "the image's shell %s does not start: %w", w.b.shell, failed.Errno)
 }
 
-// wait turns the keeper's answer into an Exit and gives the server back.
-func (w *warm) wait() {
-	defer close(w.done)
+// end turns the keeper's answer into an Exit and gives the server back.
+func (w *warm) end() {
 	status, err := w.cmd.Wait(context.Background())
 	w.b.pool.put(w.srv)
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
@@ -278,9 +302,12 @@ const (
 
 // Wait implements workspace.Running.
 func (w *warm) Wait() (workspace.Exit, error) {
-	<-w.done
+	w.ending.Do(w.end)
 	return w.exit, w.err
 }
+
+// Done implements workspace.Ender.
+func (w *warm) Done() <-chan struct{} { return w.cmd.Done() }
 
 // Signal implements workspace.Running.
 func (w *warm) Signal(sig syscall.Signal) error { return w.cmd.Signal(int(sig)) }
@@ -303,7 +330,8 @@ func (w *warm) Stop(grace time.Duration) error {
 	t := time.NewTimer(grace + stopMargin)
 	defer t.Stop()
 	select {
-	case <-w.done:
+	case <-w.cmd.Done():
+		w.ending.Do(w.end) // what a lost keeper has left, too
 	case <-t.C:
 		w.d.discard(w.b, "a command could not be ended by signals")
 	}

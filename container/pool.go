@@ -3,28 +3,25 @@
 package container
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
-	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/wsctl/wsctl/keeper"
 	"github.com/wsctl/wsctl/workspace"
-	"github.com/wsctl/wsctl/wrapper"
 )
 
 const (
 	// idleServer is how long a serving keeper may wait for work before it is
 	// closed; one is always left to wait.
 	idleServer = 30 * time.Second
-	// startersAtOnce is how many serving keepers are started at a time. An
-	// exec costs the engine tens of milliseconds of one processor, and a
-	// keeper that has become free in the meantime is had sooner.
+	// startersAtOnce is how many serving keepers are started at a time.
 	startersAtOnce = 2
+	// eagerServers is how many there may be before it is asked whether another
+	// one pays: a few commands that take long are to run at once.
+	eagerServers = 4
 	// pidsPerServer is what a serving keeper and a small command count for
 	// in the container's process limit: a Go program's threads, a shell.
 	pidsPerServer = 8
@@ -32,20 +29,20 @@ const (
 	maxServers = 64
 	// busyWait is how long a command waits for its turn when that many run.
 	busyWait = 30 * time.Second
+	// launchTimeout is how long a serving keeper may take to come to be.
+	launchTimeout = 10 * time.Second
 )
 
 // server is one serving keeper: an attached exec that runs one command after
 // another.
 type server struct {
 	client *keeper.Client
-	// markers counts the writes of its that held a marker's first byte.
-	markers atomic.Int64
-	expiry  *time.Timer // while it is idle
+	expiry *time.Timer // while it is idle
 }
 
 // pool holds the serving keepers of one container. How many there are follows
-// the demand: one is started whenever a command finds none idle, up to a bound
-// that leaves commands most of the process limit.
+// the demand: one is started when a command finds none idle and it pays, up to a
+// bound that leaves commands most of the process limit.
 type pool struct {
 	launch func(context.Context) (*server, error)
 	limit  int
@@ -55,7 +52,9 @@ type pool struct {
 	busy     int       // commands that hold a server, retired servers included
 	starting int
 	waiters  []chan *server // first come, first served
-	err      error          // of the last start, nil when it was good
+	pace     pace
+	later    *time.Timer // asks again whether a start pays; nil: none is needed
+	err      error       // of the last start, nil when it was good
 	closed   bool
 	ctx      context.Context //nolint:containedctx // the pool's life
 	cancel   context.CancelFunc
@@ -70,7 +69,7 @@ func newPool(launch func(context.Context) (*server, error), pids int64) *pool {
 		limit = min(limit, max(pids/pidsPerServer, 1))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &pool{launch: launch, limit: int(limit), ctx: ctx, cancel: cancel}
+	return &pool{launch: launch, limit: int(limit), pace: pace{launch: firstLaunch}, ctx: ctx, cancel: cancel}
 }
 
 // errPoolClosed is the error of a pool whose container is being given up.
@@ -86,6 +85,7 @@ func (p *pool) get(ctx context.Context) (*server, error) {
 	}
 	if s := p.takeIdle(); s != nil {
 		p.busy++
+		p.pace.handed(time.Now(), false)
 		p.mu.Unlock()
 		return s, nil
 	}
@@ -146,23 +146,48 @@ func (p *pool) takeIdle() *server {
 // held.
 func (p *pool) startMore() {
 	for !p.closed && p.starting < min(startersAtOnce, len(p.waiters)) && p.busy+p.starting < p.limit {
-		p.starting++
-		p.starts.Add(1)
-		go func() {
-			defer p.starts.Done()
-			s, err := p.launch(p.ctx)
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.starting--
-			p.err = err
-			if err != nil {
-				p.failWaiters(err)
+		if p.busy+p.starting >= eagerServers {
+			if wait := p.pace.wait(time.Now(), len(p.waiters)-p.starting); wait > 0 {
+				p.askLater(wait)
 				return
 			}
-			p.hand(s)
-			p.startMore()
-		}()
+		}
+		p.start()
 	}
+}
+
+// askLater has startMore called again. mu is held.
+func (p *pool) askLater(wait time.Duration) {
+	if p.later == nil {
+		p.later = time.AfterFunc(wait, func() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.later = nil
+			p.startMore()
+		})
+	}
+}
+
+// start starts one server. mu is held.
+func (p *pool) start() {
+	p.starting++
+	p.starts.Add(1)
+	go func() {
+		defer p.starts.Done()
+		begun := time.Now()
+		s, err := p.launch(p.ctx)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.starting--
+		p.err = err
+		if err != nil {
+			p.failWaiters(err)
+			return
+		}
+		p.pace.launch = time.Since(begun)
+		p.hand(s, false)
+		p.startMore()
+	}()
 }
 
 // failWaiters tells everybody who waits that no server can be had, unless there
@@ -178,13 +203,14 @@ func (p *pool) failWaiters(err error) {
 	p.waiters = nil
 }
 
-// hand gives s to whoever has waited longest, or lets it wait for work. mu is
-// held.
-func (p *pool) hand(s *server) {
+// hand gives s to whoever has waited longest, or lets it wait for work. freed says
+// that a command was done with it. mu is held.
+func (p *pool) hand(s *server, freed bool) {
 	if len(p.waiters) > 0 {
 		turn := p.waiters[0]
 		p.waiters = p.waiters[1:]
 		p.busy++
+		p.pace.handed(time.Now(), freed)
 		turn <- s
 		return
 	}
@@ -220,7 +246,8 @@ func (p *pool) put(s *server) {
 	defer p.mu.Unlock()
 	p.busy--
 	if s.client.Free() {
-		p.hand(s)
+		p.hand(s, true)
+		p.startMore()
 		return
 	}
 	// It has retired with processes that were kept, or it is lost: the one
@@ -241,7 +268,7 @@ func (p *pool) leave(turn chan *server) {
 	// It was handed one in the very moment.
 	if s := <-turn; s != nil {
 		p.busy--
-		p.hand(s)
+		p.hand(s, false)
 	}
 }
 
@@ -255,6 +282,9 @@ func (p *pool) close() {
 	}
 	p.closed = true
 	p.cancel()
+	if p.later != nil {
+		p.later.Stop()
+	}
 	for _, s := range p.idle {
 		s.expiry.Stop()
 		_ = s.client.Close()
@@ -265,8 +295,8 @@ func (p *pool) close() {
 	p.starts.Wait()
 }
 
-// launchServer starts a serving keeper by an attached exec. That the engine
-// accepts the exec does not mean that it will be.
+// launchServer starts a serving keeper by an attached exec and waits until it
+// takes commands. That the engine accepts an exec does not mean that it will be.
 func (b *box) launchServer(ctx context.Context) (*server, error) {
 	conn, err := b.exec(ctx, []string{b.keeper, keeper.ModeServe})
 	if err != nil {
@@ -274,22 +304,15 @@ func (b *box) launchServer(ctx context.Context) (*server, error) {
 	}
 	s := &server{client: keeper.NewClient(stdin{conn}, rand.Reader)}
 	go func() {
-		err := conn.demux(markerCounter{s.client.Stdout(), &s.markers}, s.client.Stderr())
+		err := conn.demux(s.client.Stdout(), s.client.Stderr())
 		s.client.Lost(err)
 		_ = conn.Close()
 	}()
-	return s, nil
-}
-
-// markerCounter counts the writes that pass through it in which a marker may begin.
-type markerCounter struct {
-	io.Writer
-	n *atomic.Int64
-}
-
-func (c markerCounter) Write(p []byte) (int, error) {
-	if bytes.IndexByte(p, wrapper.RecordSeparator) >= 0 {
-		c.n.Add(1)
+	bounded, cancel := context.WithTimeout(ctx, launchTimeout)
+	defer cancel()
+	if err := s.client.Ready(bounded); err != nil {
+		_ = conn.Close()
+		return nil, b.noServer(ctx, err)
 	}
-	return c.Writer.Write(p)
+	return s, nil
 }

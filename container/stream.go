@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/docker/docker/api/types"
@@ -36,6 +37,26 @@ func (s *stream) Write(p []byte) (int, error) {
 	return s.hijacked.Conn.Write(p)
 }
 
+// TryWrite implements keeper.TryWriter where the connection is a socket.
+func (s *stream) TryWrite(p []byte) int {
+	conn, ok := s.hijacked.Conn.(syscall.Conn)
+	if !ok {
+		return 0 // TLS
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	s.writes.Lock()
+	defer s.writes.Unlock()
+	n := 0
+	_ = raw.Write(func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), p)
+		return true // whether or not it would block
+	})
+	return max(n, 0)
+}
+
 // CloseWrite ends the process's standard input. Its output goes on.
 func (s *stream) CloseWrite() error { return s.hijacked.CloseWrite() }
 
@@ -53,45 +74,91 @@ const (
 // bytes on as they come. It returns nil at the stream's end. It must be called
 // once. A frame may be of any size; memory does not grow with it.
 func (s *stream) demux(stdout, stderr io.Writer) error {
-	const headerLen = 8
-	buf := make([]byte, 64<<10)
-	have := 0      // bytes in buf
-	var left int64 // bytes of the current frame that are still to come
-	var to io.Writer
+	d := demuxer{to: [...]io.Writer{streamStdout: stdout, streamStderr: stderr}}
+	buf := make([]byte, demuxBuffer)
+	have := 0 // bytes in buf
+	var last time.Time
 	for {
 		n, err := s.hijacked.Reader.Read(buf[have:])
 		have += n
-		b := buf[:have]
-		for {
-			if left > 0 && len(b) > 0 {
-				k := min(int64(len(b)), left)
-				if _, err := to.Write(b[:k]); err != nil {
-					return err
-				}
-				b, left = b[k:], left-k
-			}
-			if left > 0 || len(b) < headerLen {
-				break
-			}
-			switch b[0] {
-			case streamStdout:
-				to = stdout
-			case streamStderr:
-				to = stderr
-			default:
-				return fmt.Errorf("the engine sent a frame of stream %d", b[0])
-			}
-			left = int64(binary.BigEndian.Uint32(b[4:headerLen]))
-			b = b[headerLen:]
+		rest, fault := d.take(buf[:have])
+		if fault != nil {
+			return fault
 		}
-		have = copy(buf, b)
+		have = copy(buf, rest)
 		switch {
-		case errors.Is(err, io.EOF) && (have > 0 || left > 0):
+		case errors.Is(err, io.EOF) && (have > 0 || d.left > 0):
 			return io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err
 		}
+		if n >= busyRead {
+			now := time.Now()
+			if now.Sub(last) < busyPause {
+				time.Sleep(busyPause)
+				now = time.Now()
+			}
+			last = now
+		}
+	}
+}
+
+const (
+	demuxBuffer = 128 << 10
+	// busyRead and busyPause are for commands that write much in small pieces:
+	// when reads of that size follow each other that fast, the next one is put
+	// off by as much, and brings many pieces at once. To wake up for each would
+	// take the processor from those who produce and carry them.
+	busyRead  = 2 << 10
+	busyPause = 500 * time.Microsecond
+)
+
+// demuxer takes the engine's frames apart.
+type demuxer struct {
+	to      [streamStderr + 1]io.Writer
+	current byte  // the stream of the current frame
+	left    int64 // bytes of it that are still to come
+}
+
+// take passes on what b holds and returns the beginning of a header that is not
+// yet whole. Neighbouring frames of one stream are passed on as one: b is
+// changed for that.
+func (d *demuxer) take(b []byte) (rest []byte, err error) {
+	const headerLen = 8
+	from, end := 0, 0 // b[from:end] is to be passed on to the current stream
+	flush := func() error {
+		p := b[from:end]
+		from = end
+		if len(p) == 0 {
+			return nil
+		}
+		_, err := d.to[d.current].Write(p)
+		return err
+	}
+	at := 0 // of what is not yet looked at
+	for {
+		if n := min(int64(len(b)-at), d.left); n > 0 {
+			if from == end {
+				from, end = at, at
+			}
+			end += copy(b[end:], b[at:at+int(n)])
+			at, d.left = at+int(n), d.left-n
+		}
+		if d.left > 0 || len(b)-at < headerLen {
+			return b[at:], flush()
+		}
+		if b[at] != streamStdout && b[at] != streamStderr {
+			return nil, errors.Join(flush(), fmt.Errorf("the engine sent a frame of stream %d", b[at]))
+		}
+		if b[at] != d.current {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+			d.current = b[at]
+		}
+		d.left = int64(binary.BigEndian.Uint32(b[at+4 : at+headerLen]))
+		at += headerLen
 	}
 }

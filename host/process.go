@@ -30,6 +30,7 @@ const stopTime = 800 * time.Millisecond
 // program is a command, ready to be started.
 type program struct {
 	args     []string // for shell
+	inner    int      // where in args a list begins that shell would become
 	env      []string // complete
 	dir      *os.File // O_PATH; open during start
 	keep     bool
@@ -41,14 +42,14 @@ type program struct {
 // container.
 func newProgram(c workspace.Command, base []string, dir *os.File) *program {
 	p := &program{
-		args:     wrapper.Argv(c.Args, c.Shell),
 		env:      workspace.MergeEnv(base, c.Env),
 		dir:      dir,
 		keep:     c.Background == workspace.BackgroundKeep,
 		terminal: c.Terminal,
 	}
+	p.args, p.inner = wrapper.Argv(c.Args, c.Shell)
 	if len(c.Args) > 0 && c.Args[0] == "sh" && !findsShell(p.env, dir) {
-		p.args = slices.Clone(c.Args)
+		p.args, p.inner = slices.Clone(c.Args), 0
 	}
 	return p
 }

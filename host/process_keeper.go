@@ -33,7 +33,7 @@ func (p *pool) start(ctx context.Context, g *program, s workspace.Streams) (work
 		return nil, err
 	}
 	req := keeper.Request{
-		Path: shell, Args: g.args, Env: g.env, Keep: g.keep && g.terminal == nil,
+		Path: shell, Args: g.args, Inner: g.inner, Env: g.env, Keep: g.keep && g.terminal == nil,
 		// The keeper enters the directory that this process holds. It may
 		// look at the descriptor because both are the same user's.
 		Dir: fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), g.dir.Fd()),

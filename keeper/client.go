@@ -17,6 +17,9 @@ var (
 	// ErrLost: the transport has ended before the command's end was told. What
 	// became of the command is not known.
 	ErrLost = errors.New("keeper: lost")
+	// ErrNotRun comes with ErrLost when the keeper was lost before it ran anything
+	// of the command: another one may run it.
+	ErrNotRun = errors.New("keeper: nothing was run")
 	// ErrBusy: the keeper runs a command, or has retired.
 	ErrBusy = errors.New("keeper: not free for a command")
 )
@@ -48,6 +51,8 @@ type Client struct {
 	current *Running // from Start until the next Start
 	retired bool
 	lost    error
+	greets  [2]bool // by stream
+	serves  chan struct{}
 	gone    chan struct{}
 }
 
@@ -59,7 +64,7 @@ type Client struct {
 // the end of both by [Client.Lost]. Either Lost or [Client.Close] must be called
 // in the end; a Write of stdin that hangs must be ended by its Close.
 func NewClient(stdin io.WriteCloser, random io.Reader) *Client {
-	c := &Client{random: random, gone: make(chan struct{})}
+	c := &Client{random: random, serves: make(chan struct{}), gone: make(chan struct{})}
 	c.out = newOutbox(stdin, c.Lost)
 	c.stdout = newStream(c, 0)
 	c.stderr = newStream(c, 1)
@@ -99,6 +104,31 @@ func (c *Client) Lost(err error) {
 // transport then tells its end by Lost.
 func (c *Client) Close() error { return c.out.close() }
 
+// Ready returns when the keeper takes commands. The error is [ErrLost] with what
+// the engine said, when there will be none, or ctx.Err().
+func (c *Client) Ready(ctx context.Context) error {
+	select {
+	case <-c.serves:
+		return nil
+	case <-c.gone:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		return c.lost
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// greeted notes that a stream has begun.
+func (c *Client) greeted(stream int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.greets[stream] = true
+	if c.greets == [2]bool{true, true} {
+		close(c.serves)
+	}
+}
+
 // Free tells whether Start would be accepted now.
 func (c *Client) Free() bool {
 	c.mu.Lock()
@@ -135,8 +165,9 @@ const startMargin = 250 * time.Millisecond
 
 // Start runs a command. It returns when the command runs, or with a [*StartError]
 // when it could not. ctx bounds that wait only: a quarter of a second after it is
-// done the start is given up, and the keeper with it. A command that has started
-// by then is returned, for the caller to stop.
+// done the start is given up, and the keeper with it: it will not run the command,
+// however late it gets the request. A command that has started by then is returned,
+// for the caller to stop.
 func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, error) {
 	o := &order{Request: req, noStdin: s.Stdin == nil && req.Terminal == nil}
 	for _, secret := range []*string{&o.token, &o.seal} {
@@ -146,11 +177,7 @@ func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, e
 		}
 		*secret = t
 	}
-	payload := o.encode()
-	if len(payload) > maxFrame {
-		return nil, &StartError{Step: "exec", Errno: syscall.E2BIG}
-	}
-	if _, ok := decodeOrder(payload); !ok {
+	if !o.valid() {
 		return nil, errors.New("keeper: a request needs Path, Args and Dir, and cannot have both Keep and Terminal")
 	}
 	r := newRunning(c, o)
@@ -161,9 +188,28 @@ func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, e
 	}
 	c.current = r
 	c.mu.Unlock()
+	err := c.Ready(ctx)
+	if err != nil && ctx.Err() != nil {
+		margin, cancel := context.WithTimeout(context.WithoutCancel(ctx), startMargin)
+		if err = c.Ready(margin); margin.Err() != nil {
+			err = ctx.Err()
+		}
+		cancel()
+	}
+	if err != nil {
+		c.giveUp(r, err)
+		return nil, err
+	}
 	c.stdout.begin(r, s.Stdout)
 	c.stderr.begin(r, s.Stderr)
-	c.out.send(appendFrame(nil, frameRequest, payload))
+	o.sent = sinceBoot()
+	request := appendFrame(nil, frameRequest, o.encode())
+	if len(request) > maxFrame {
+		err := &StartError{Step: "exec", Errno: syscall.E2BIG}
+		r.finish(Status{}, err)
+		return nil, err
+	}
+	c.out.send(request)
 	select {
 	case <-r.started:
 	case <-r.done:
@@ -178,6 +224,20 @@ func (c *Client) Start(ctx context.Context, req Request, s Streams) (*Running, e
 	}
 	r.feed(s.Stdin)
 	return r, nil
+}
+
+// confirm lets a late request run that is still wanted. It is false when the
+// command runs already.
+func (c *Client) confirm(r *Running) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.begun {
+		return false
+	}
+	if !r.finished {
+		c.out.send(appendFrame(nil, frameGo, nil))
+	}
+	return true
 }
 
 // fault gives the keeper up: it said what it never says.
@@ -208,6 +268,12 @@ func lostError(err error, text string) error {
 	}
 	return &lostCause{err}
 }
+
+// notRun is a loss before anything was run.
+type notRun struct{ cause error }
+
+func (e *notRun) Error() string   { return e.cause.Error() }
+func (e *notRun) Unwrap() []error { return []error{ErrNotRun, e.cause} }
 
 type lostCause struct{ cause error }
 

@@ -18,8 +18,9 @@ type command struct {
 	exited   bool
 	stopping bool
 	told     map[int]bool // by a stop, pids
-	grace    <-chan time.Time
 	killAt   time.Time
+	begun    time.Time
+	watched  bool // its pid is told, and every child's death is noticed
 	input    *input
 	terminal *terminal
 	status   Status
@@ -66,11 +67,18 @@ func (c *command) start() (what string, err error) {
 		_ = unix.SetNonblock(ends[1], true)
 		c.input = newInput(os.NewFile(uintptr(ends[1]), "command's stdin"), c.ack, nil)
 	}
-	c.leader, err = syscall.ForkExec(c.order.Path, c.order.Args, attr)
+	c.events.leader = -1
+	attr.Sys.PidFD = &c.events.leader
+	c.leader, err = c.fork(attr)
 	_ = unix.Close(stdin)
 	if err != nil {
 		c.closeStreams(time.Now())
 		return "exec", err
+	}
+	c.begun = time.Now()
+	if c.input != nil || c.events.leader < 0 {
+		// It is not for a moment; or the kernel has no pidfd.
+		c.watch()
 	}
 	// The memory killer takes the command rather than us. The child, not we
 	// ourselves: our own file is root's, as we are not dumpable.
@@ -79,10 +87,29 @@ func (c *command) start() (what string, err error) {
 		_, _ = unix.Write(fd, []byte("1000"))
 		_ = unix.Close(fd)
 	}
-	pid := "pid " + strconv.Itoa(c.leader)
-	c.report.add(2, c.order.token, pid)
-	c.report.add(1, c.order.token, pid)
 	return "", nil
+}
+
+// fork starts the order's program: the inner one at once where that is plain, else
+// the outer one, which knows what to say.
+func (c *command) fork(attr *syscall.ProcAttr) (pid int, err error) {
+	if inner, ok := plainProgram(&c.order.Request); ok {
+		env := attr.Env
+		attr.Env = withDir(env)
+		if pid, err = syscall.ForkExec(inner, c.order.Args[c.order.Inner:], attr); err == nil {
+			return pid, nil
+		}
+		attr.Env = env
+	}
+	return syscall.ForkExec(c.order.Path, c.order.Args, attr)
+}
+
+// watch is for a command that is not over at once: it tells the pid, and has all
+// dead children noticed.
+func (c *command) watch() {
+	c.watched = true
+	c.listen()
+	c.report.add(1, c.order.token, "pid "+strconv.Itoa(c.leader))
 }
 
 func (c *command) ack(n int) { c.report.add(1, c.order.token, "ack "+strconv.Itoa(n)) }
@@ -98,20 +125,38 @@ func (c *command) wait() (owned bool) {
 		if c.exited {
 			c.tellNew()
 		}
-		select {
-		case <-c.child:
-		case f, ok := <-c.frames:
-			if !ok {
-				return false
-			}
+		if c.stopping && !time.Now().Before(c.killAt) {
+			return true
+		}
+		if !c.watched && time.Since(c.begun) >= shortTime {
+			c.watch()
+			continue // what died before shows in reap
+		}
+		c.events.wait(c.patience())
+		for f, ok := c.in.next(); ok; f, ok = c.in.next() {
 			if !c.handle(f) {
 				c.refused = true
 				return false
 			}
-		case <-c.grace:
-			return true
+		}
+		if c.in.err != nil {
+			return false
 		}
 	}
+}
+
+// shortTime is how long a command may take to be done without watch.
+const shortTime = 5 * time.Millisecond
+
+// patience is how long wait may wait for events.
+func (c *command) patience() time.Duration {
+	switch {
+	case c.stopping:
+		return max(time.Until(c.killAt), 0)
+	case !c.watched:
+		return max(shortTime-time.Since(c.begun), 0)
+	}
+	return -1
 }
 
 // reap takes what is dead and tells whether something lives.
@@ -146,6 +191,10 @@ func (c *command) note(pid int, status unix.WaitStatus, usage unix.Rusage) {
 		return
 	}
 	c.exited = true
+	if c.events.leader >= 0 {
+		_ = unix.Close(c.events.leader)
+		c.events.leader = -1
+	}
 	if status.Signaled() {
 		c.status.Signal = int(status.Signal())
 		c.status.Code = 128 + c.status.Signal
@@ -206,9 +255,11 @@ func (c *command) stop(grace time.Duration) {
 	}
 	if at := time.Now().Add(grace); !c.stopping || at.Before(c.killAt) {
 		c.killAt = at
-		c.grace = time.NewTimer(grace).C
 	}
 	c.stopping = true
+	if !c.watched {
+		c.watch()
+	}
 }
 
 // tellNew asks what was forked since the stop to end too: by a shell that had the

@@ -43,6 +43,10 @@ func newTold(t *testing.T, answer ...string) *told {
 		Client: keeper.NewClient(sink{asked}, bytes.NewReader(secrets)),
 		token:  hex.EncodeToString(secrets[:wrapper.TokenLen/2]),
 	}
+	for _, w := range []io.Writer{c.Stdout(), c.Stderr()} {
+		_, err := w.Write(wrapper.AppendMarker(nil, strings.Repeat("0", wrapper.TokenLen), "serve"))
+		check(t, err)
+	}
 	go func() {
 		<-asked
 		c.say(answer...)
@@ -54,10 +58,13 @@ func newTold(t *testing.T, answer ...string) *told {
 // seal is the second secret of newTold.
 var seal = strings.Repeat("5a", wrapper.TokenLen/2)
 
-// say tells the markers on both streams.
+// say tells the markers: a failure on both streams, as a keeper does.
 func (c *told) say(bodies ...string) {
-	for _, w := range []io.Writer{c.Stderr(), c.Stdout()} {
+	for i, w := range []io.Writer{c.Stdout(), c.Stderr()} {
 		for _, body := range bodies {
+			if i == 1 && !strings.HasPrefix(body, "fail") {
+				continue
+			}
 			// What it refuses ends the stream, which is a transport's affair.
 			if _, err := w.Write(wrapper.AppendMarker(nil, c.token, body)); err != nil {
 				break

@@ -1,10 +1,8 @@
 package keeper
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
-	"io"
 	"time"
 )
 
@@ -16,6 +14,7 @@ const (
 	frameSignal  = 'S' // uvarint signal number, to the command's group
 	frameStop    = 'T' // uvarint grace in milliseconds
 	frameResize  = 'W' // uvarint rows, uvarint columns
+	frameGo      = 'G' // runs a request that came late
 )
 
 // Frame types, client to PID 1 and, with the same type, back. Each begins with
@@ -54,22 +53,20 @@ func appendFrame(b []byte, kind byte, payload []byte) []byte {
 	return append(b, payload...)
 }
 
-// readFrame reads one frame. io.EOF is an end between two frames.
-func readFrame(r *bufio.Reader) (frame, error) {
-	kind, err := r.ReadByte()
-	if err != nil {
-		return frame{}, err
+// parseFrame takes a frame off the front of b and tells its size, which is 0 when b
+// holds only the beginning of one. The payload is a part of b.
+func parseFrame(b []byte) (f frame, size int, err error) {
+	if len(b) == 0 {
+		return frame{}, 0, nil
 	}
-	n, err := binary.ReadUvarint(r)
-	if err != nil {
-		return frame{}, err
+	n, width := binary.Uvarint(b[1:])
+	if width < 0 || n > maxFrame || width == 0 && len(b) > binary.MaxVarintLen64 {
+		return frame{}, 0, errMalformed
 	}
-	if n > maxFrame {
-		return frame{}, errMalformed
+	if head := 1 + width; width > 0 && n <= uint64(len(b)-head) {
+		return frame{kind: b[0], payload: b[head : head+int(n)]}, head + int(n), nil
 	}
-	f := frame{kind: kind, payload: make([]byte, n)}
-	_, err = io.ReadFull(r, f.payload)
-	return f, err
+	return frame{}, 0, nil
 }
 
 // decoder takes values off the front of a payload; the first fault sticks.
@@ -136,11 +133,6 @@ func appendBool(b []byte, v bool) []byte {
 		return append(b, 1)
 	}
 	return append(b, 0)
-}
-
-// frameSize is how many bytes a frame takes.
-func frameSize(f frame) int {
-	return 1 + len(binary.AppendUvarint(nil, uint64(len(f.payload)))) + len(f.payload)
 }
 
 // graceOf decodes a stop frame: at most a day, which is as good as for ever.

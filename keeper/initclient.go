@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -215,13 +214,13 @@ func (c *InitClient) receive(p []byte) (int, error) {
 	c.partial = append(c.partial, p...)
 	var err error
 	for err == nil {
-		src := bytes.NewReader(c.partial)
-		var f frame
-		if f, err = readFrame(bufio.NewReaderSize(src, 16)); err != nil {
+		f, size, bad := parseFrame(c.partial)
+		if err = bad; size == 0 {
 			break
 		}
-		c.partial = c.partial[frameSize(f):]
-		d := &decoder{b: f.payload}
+		c.partial = c.partial[size:]
+		// What is answered outlives what is received next.
+		d := &decoder{b: bytes.Clone(f.payload)}
 		nonce := d.uint(1 << 63)
 		call, ok := c.pending[nonce]
 		switch {

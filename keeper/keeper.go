@@ -22,12 +22,17 @@
 // command the keeper writes markers (package wrapper) with the token of that
 // command:
 //
-//	start                on both streams, before the command runs
-//	pid N                on both streams, as soon as it is known
+//	late                 on stdout: the request is not fresh; it waits for a go
+//	start                on stdout, before the command runs
+//	pid N                on stdout, when the command is not over at once
 //	fail SEAL chdir|exec N
-//	                     on both streams instead of pid: errno N, nothing was run
+//	                     on both streams: errno N, nothing was run
 //	ack N                on stdout: N more bytes of stdin are consumed
 //	exit SEAL k=v ...    on both streams, when everything is over
+//
+// The first thing on both streams is a greeting, a marker with a token that
+// everybody knows: what comes before it is the engine's own text, what comes after
+// it a command's.
 //
 // SEAL is a second secret of the command. The first token passes the command's
 // own stdout while it runs, where it could be read back; the seal does not, so an
@@ -40,6 +45,9 @@
 // runs. End of file does the same: the owner is gone.
 package keeper
 
+// greeting is the token of the marker that a serving keeper begins with.
+const greeting = "00000000000000000000000000000000"
+
 // Name is the base name of argv[0] under which a binary that calls [Init] is a
 // keeper.
 const Name = "wskeeper"
@@ -47,7 +55,7 @@ const Name = "wskeeper"
 // Protocol is the version of what the two sides say to each other. It changes with
 // every change of a frame or a marker: who finds a keeper of another version in a
 // container does not speak to it.
-const Protocol = 1
+const Protocol = 2
 
 // Modes of the keeper, its first argument.
 const (

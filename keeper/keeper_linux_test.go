@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/wsctl/wsctl/keeper"
-	"github.com/wsctl/wsctl/wrapper"
 )
 
 // TestMain makes the test binary a keeper when it is started under that name.
@@ -93,7 +92,7 @@ func deadline(t testing.TB) context.Context {
 // shell is a request for a command line.
 func shell(line string) keeper.Request {
 	return keeper.Request{
-		Path: "/bin/sh", Args: wrapper.Argv(nil, line), Dir: "/",
+		Path: "/bin/sh", Args: []string{"sh", "-c", line}, Dir: "/",
 		Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"},
 	}
 }
@@ -170,6 +169,13 @@ func named(t testing.TB, word string) int {
 		}
 	}
 	return n
+}
+
+// pidOf is the pid of a command that runs for a while.
+func pidOf(t testing.TB, r *keeper.Running) int {
+	t.Helper()
+	eventually(t, "the pid", func() bool { return r.PID() > 1 })
+	return r.PID()
 }
 
 func alive(pid int) bool { return syscall.Kill(pid, 0) == nil }

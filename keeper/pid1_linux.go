@@ -12,34 +12,28 @@ import (
 // detached the end of stdin is the end of the process, upon which the kernel
 // kills everything in its PID namespace: the leash.
 func runInit(detached bool) int {
-	child, err := prepare()
+	e, err := prepare()
 	if err != nil {
 		return exitKernel
 	}
-	frames := make(chan frame)
-	var fault error
-	go readFrames(frames, &fault)
-	var source <-chan frame = frames
+	e.listen()
 	for {
 		reapAll()
-		select {
-		case <-child:
-		case f, ok := <-source:
-			if ok {
-				var answer []byte
-				if answer, ok = answerTo(f); ok && writeAll(1, answer) == nil {
-					continue
-				}
-			}
-			if !detached {
-				return exitOK
+		f, ok := e.in.next()
+		switch {
+		case ok:
+			var answer []byte
+			if answer, ok = answerTo(f); ok && writeAll(1, answer) == nil {
+				continue
 			}
 			// Nobody to talk to any more; there is still to reap.
-			source = nil
-			go func() {
-				for range frames {
-				}
-			}()
+			e.in.stop(errMalformed)
+		case e.in.err == nil || detached:
+			e.wait(-1)
+			continue
+		}
+		if !detached {
+			return exitOK
 		}
 	}
 }

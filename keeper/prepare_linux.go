@@ -22,8 +22,8 @@ var taken = []os.Signal{
 // prepare makes this process fit to be the parent of hostile commands. The
 // calling goroutine is bound to its thread, from which all commands are started:
 // the signal mask is a thread's, and PR_SET_PDEATHSIG speaks of one. It returns
-// a channel that tells of dead children.
-func prepare() (<-chan os.Signal, error) {
+// what that thread waits for.
+func prepare() (*events, error) {
 	runtime.LockOSThread()
 	// Nobody of the same user may open our memory, descriptors or environment. The
 	// file's mode 0111 says the same; this holds where it was started otherwise.
@@ -41,15 +41,17 @@ func prepare() (<-chan os.Signal, error) {
 	// Each signal that can be handled has a handler: none ends us, PID 1 included
 	// (`kill -SYS 1`), and as exec resets handlers, none reaches a command as ignored.
 	signal.Notify(make(chan os.Signal, 1), taken...)
-	child := make(chan os.Signal, 1)
-	signal.Notify(child, unix.SIGCHLD)
 	closeOnExec()
+	e, err := newEvents()
+	if err != nil {
+		return nil, err
+	}
 	warmThreads()
 	// Everything rests on this call: where it is filtered nothing could be proved.
 	if _, err := exited(); err != nil && err != unix.ECHILD {
 		return nil, err
 	}
-	return child, nil
+	return e, nil
 }
 
 // closeOnExec keeps descriptors that we were started with from commands.
@@ -106,19 +108,4 @@ func writeAll(fd int, b []byte) error {
 		}
 	}
 	return nil
-}
-
-// readFrames sends the frames of standard input on and closes the channel at its
-// end. fault is set before that when the end was not between two frames.
-func readFrames(frames chan<- frame, fault *error) {
-	defer close(frames)
-	r := newFrameReader()
-	for {
-		f, err := readFrame(r)
-		if err != nil {
-			*fault = err
-			return
-		}
-		frames <- f
-	}
 }

@@ -3,6 +3,7 @@ package keeper
 import (
 	"encoding/binary"
 	"math"
+	"time"
 
 	"github.com/wsctl/wsctl/wrapper"
 )
@@ -14,7 +15,13 @@ type Request struct {
 	Path string
 	// Args is the whole argument list with the program's name first.
 	Args []string
-	// Env is the whole environment, NAME=value. Nothing is added.
+	// Inner, when it is not 0, is where in Args the argument list of another
+	// program begins, which the one at Path would look up and become, as a shell
+	// does by `exec "$@"` (wrapper.Argv). A keeper that finds it in a plain way
+	// starts it at once, and saves one program; Path is for everything else.
+	Inner int
+	// Env is the whole environment, NAME=value. Nothing is added but PWD for an
+	// inner program, as a shell adds it.
 	Env []string
 	// Dir is the directory that the command starts in; it must not be empty.
 	Dir string
@@ -32,11 +39,16 @@ type Request struct {
 // Size is that of a terminal, in characters.
 type Size struct{ Rows, Cols uint16 }
 
+// freshTime is how old a request may be when the keeper gets it: a sender waits
+// longer than that before it gives one up. An older one is confirmed first.
+const freshTime = 200 * time.Millisecond
+
 // order is a Request on its way to the keeper.
 type order struct {
 	Request
 	token, seal string
 	noStdin     bool
+	sent        int64 // by sinceBoot
 }
 
 func (o *order) encode() []byte {
@@ -44,11 +56,13 @@ func (o *order) encode() []byte {
 	b = appendString(b, o.seal)
 	b = appendString(b, o.Path)
 	b = appendStrings(b, o.Args)
+	b = binary.AppendUvarint(b, uint64(o.Inner))
 	b = appendStrings(b, o.Env)
 	b = appendString(b, o.Dir)
 	b = appendBool(b, o.Keep)
 	b = appendBool(b, o.Outlive)
 	b = appendBool(b, o.noStdin)
+	b = binary.AppendUvarint(b, uint64(o.sent))
 	b = appendBool(b, o.Terminal != nil)
 	if o.Terminal != nil {
 		b = appendSize(b, *o.Terminal)
@@ -61,18 +75,23 @@ func decodeOrder(payload []byte) (*order, bool) {
 	o := &order{token: d.string(), seal: d.string()}
 	o.Path = d.string()
 	o.Args = d.strings()
+	o.Inner = int(d.uint(uint64(max(len(o.Args), 1) - 1)))
 	o.Env = d.strings()
 	o.Dir = d.string()
 	o.Keep = d.bool()
 	o.Outlive = d.bool()
 	o.noStdin = d.bool()
+	o.sent = int64(d.uint(math.MaxInt64))
 	if d.bool() {
 		size := d.size()
 		o.Terminal = &size
 	}
-	ok := d.end() && wrapper.ValidToken(o.token) && wrapper.ValidToken(o.seal) &&
-		o.Path != "" && len(o.Args) > 0 && o.Dir != "" && (!o.Keep || o.Terminal == nil)
-	return o, ok
+	return o, d.end() && o.valid()
+}
+
+func (o *order) valid() bool {
+	return wrapper.ValidToken(o.token) && wrapper.ValidToken(o.seal) && o.Path != "" && o.Dir != "" &&
+		o.Inner >= 0 && o.Inner < len(o.Args) && (!o.Keep || o.Terminal == nil)
 }
 
 func appendSize(b []byte, s Size) []byte {

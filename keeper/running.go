@@ -18,18 +18,19 @@ type Running struct {
 	started chan struct{}
 	done    chan struct{}
 
-	mu       sync.Mutex
-	credit   *sync.Cond
-	pid      int
-	begun    bool
-	ends     [2]bool
-	status   Status
-	failure  *StartError
-	err      error
-	finished bool
-	sent     int // bytes of stdin that are not acknowledged
-	eofSent  bool
-	broken   error // of a writer
+	mu        sync.Mutex
+	credit    *sync.Cond
+	pid       int
+	begun     bool
+	committed bool // the keeper has said that it would run it
+	ends      [2]bool
+	status    Status
+	failure   *StartError
+	err       error
+	finished  bool
+	sent      int // bytes of stdin that are not acknowledged
+	eofSent   bool
+	broken    error // of a writer
 }
 
 func newRunning(c *Client, o *order) *Running {
@@ -185,6 +186,13 @@ func (r *Running) acknowledge(n int) bool {
 	return true
 }
 
+// commit notes that the command may run from here on.
+func (r *Running) commit() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.committed = true
+}
+
 // start notes that the command runs, as pid where that is known. It is false when
 // another pid was told before.
 func (r *Running) start(pid int) bool {
@@ -265,10 +273,15 @@ func (r *Running) failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var failure *StartError
-	if r.finished && (errors.As(r.err, &failure) || !r.begun && r.err != nil) {
+	switch {
+	case !r.finished || r.err == nil:
+		return nil
+	case errors.As(r.err, &failure):
 		return r.err
+	case !r.begun && !r.committed:
+		return &notRun{r.err}
 	}
-	return nil
+	return nil // it has run: Wait tells
 }
 
 func (r *Running) outputFailed(err error) {

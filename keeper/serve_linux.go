@@ -1,10 +1,8 @@
 package keeper
 
 import (
-	"bufio"
 	"errors"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
@@ -24,9 +22,7 @@ const (
 // server is a serving keeper: one goroutine, bound to a thread, does everything
 // that concerns processes.
 type server struct {
-	frames <-chan frame
-	fault  error // why frames was closed
-	child  <-chan os.Signal
+	*events
 	report *reporter
 	// refused: a frame made no sense, so what sent it is not to be trusted.
 	refused bool
@@ -37,14 +33,19 @@ type server struct {
 
 // serve runs commands until stdin ends, and returns the exit status.
 func serve() int {
-	child, err := prepare()
+	e, err := prepare()
 	if err != nil {
 		return exitKernel
 	}
-	frames := make(chan frame)
-	s := &server{frames: frames, child: child, report: newReporter(), standing: currentStanding(), cpus: currentAffinity()}
-	go readFrames(frames, &s.fault)
-	for f := range frames {
+	s := &server{events: e, report: newReporter(), standing: currentStanding(), cpus: currentAffinity()}
+	if mark(greeting, "serve") != nil {
+		return exitOK
+	}
+	for {
+		f, ok := s.in.take()
+		if !ok {
+			return s.ending()
+		}
 		switch f.kind {
 		case frameRequest:
 			o, ok := decodeOrder(f.payload)
@@ -54,13 +55,12 @@ func serve() int {
 			if more, code := s.run(o); !more {
 				return code
 			}
-		case frameStdin, frameEOF, frameSignal, frameStop, frameResize:
+		case frameStdin, frameEOF, frameSignal, frameStop, frameResize, frameGo:
 			// Sent before its sender could know that the command was over.
 		default:
 			return exitProtocol
 		}
 	}
-	return s.ending()
 }
 
 // spoiled tells whether a command has changed this process so that the next one
@@ -70,7 +70,7 @@ func (s *server) spoiled() bool { return currentStanding() != s.standing }
 
 // ending is the exit status after the end of stdin.
 func (s *server) ending() int {
-	if s.refused || !errors.Is(s.fault, io.EOF) {
+	if s.refused || !errors.Is(s.in.err, io.EOF) {
 		return exitProtocol
 	}
 	return exitOK
@@ -88,7 +88,10 @@ func (s *server) run(o *order) (more bool, code int) {
 	if s.spoiled() {
 		return false, exitSpoiled
 	}
-	if err := mark(o.token, "start"); err != nil {
+	if !s.inTime(o) {
+		return false, s.ending()
+	}
+	if err := writeAll(1, wrapper.AppendMarker(nil, o.token, "start")); err != nil {
 		return false, exitOK
 	}
 	c := &command{server: s, order: o}
@@ -113,54 +116,55 @@ func (s *server) run(o *order) (more bool, code int) {
 		s.retire(o.Outlive)
 		return false, exitOK
 	}
+	s.deafen()
 	return true, 0
+}
+
+// inTime tells whether the order may be carried out: it has just been sent, or its
+// sender still wants it. One that waited while this process was stopped or frozen
+// may have been given up long ago.
+func (s *server) inTime(o *order) bool {
+	if age := time.Duration(sinceBoot() - o.sent); age >= 0 && age <= freshTime {
+		return true
+	}
+	if writeAll(1, wrapper.AppendMarker(nil, o.token, "late")) != nil {
+		return false
+	}
+	f, ok := s.in.take()
+	s.refused = ok && f.kind != frameGo
+	return ok && !s.refused
 }
 
 // retire stays as the parent of what a command has left until that is gone. A
 // stop ends it, and the end of stdin unless it is to outlive that.
 func (s *server) retire(outlive bool) {
-	for {
-		if !reapAll() {
-			return
-		}
-		select {
-		case f, ok := <-s.frames:
-			if !ok && outlive && errors.Is(s.fault, io.EOF) {
-				s.frames = nil
-				continue
-			}
-			if !ok || f.kind == frameRequest {
-				s.abandon()
-				return
-			}
-			if f.kind != frameStop {
-				continue
-			}
+	s.listen()
+	for reapAll() {
+		f, ok := s.in.next()
+		switch {
+		case !ok && (s.in.err == nil || outlive && errors.Is(s.in.err, io.EOF)):
+			s.wait(-1)
+			continue
+		case ok && f.kind != frameStop && f.kind != frameRequest:
+			continue
+		case ok && f.kind == frameStop:
 			if grace, ok := graceOf(f.payload); ok {
 				for _, p := range descendants() {
 					p.terminate()
 				}
-				s.drain(time.NewTimer(grace).C)
+				s.drain(time.Now().Add(grace))
 			}
-			s.abandon()
-			return
-		case <-s.child:
 		}
+		s.abandon()
+		return
 	}
 }
 
 // drain reaps until there is nothing left, the time is over or stdin ends.
-func (s *server) drain(over <-chan time.Time) {
-	for reapAll() {
-		select {
-		case <-over:
-			return
-		case _, ok := <-s.frames:
-			if !ok {
-				return
-			}
-		case <-s.child:
-		}
+func (s *server) drain(over time.Time) {
+	for reapAll() && s.in.err == nil && time.Now().Before(over) {
+		s.wait(time.Until(over))
+		s.in.drop()
 	}
 }
 
@@ -196,11 +200,4 @@ func clearFlags() {
 			}
 		}
 	}
-}
-
-// newFrameReader reads standard input through the runtime's poller, which costs no
-// thread while it waits.
-func newFrameReader() *bufio.Reader {
-	_ = unix.SetNonblock(0, true)
-	return bufio.NewReaderSize(os.NewFile(0, "stdin"), 64<<10)
 }

@@ -69,7 +69,7 @@ func TestNothingIsLeft(t *testing.T) {
 			t.Errorf("%s: %d left", name, n)
 		}
 	}
-	if !alive(s.PID()) {
+	if !alive(pidOf(t, s)) {
 		t.Error("a sibling's command was ended")
 	}
 }
@@ -135,7 +135,7 @@ func TestBlockedWriterDoesNotBlockStop(t *testing.T) {
 	r := l.start(t, shell("yes"), keeper.Streams{Stdout: b})
 	time.Sleep(50 * time.Millisecond)
 	check(t, r.Stop(time.Second))
-	eventually(t, "the end of yes", func() bool { return !alive(r.PID()) })
+	eventually(t, "the end of yes", func() bool { return named(t, "yes\x00") == 0 })
 	close(b.release)
 	if status, err := r.Wait(deadline(t)); err != nil || status.Signal != 15 {
 		t.Errorf("%+v, %v", status, err)
@@ -277,8 +277,8 @@ func TestSignalGroup(t *testing.T) {
 	l := serve(t)
 	var out watched
 	r := l.start(t, shell("trap 'echo got' USR1; echo up; while :; do sleep .02; done"), keeper.Streams{Stdout: &out})
-	if r.PID() < 2 {
-		t.Errorf("pid %d", r.PID())
+	if pid := pidOf(t, r); !alive(pid) {
+		t.Errorf("pid %d", pid)
 	}
 	out.await(t, "up")
 	check(t, r.Signal(int(syscall.SIGUSR1)))

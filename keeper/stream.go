@@ -9,11 +9,6 @@ import (
 	"github.com/wsctl/wsctl/wrapper"
 )
 
-// maxHeld bounds the output that is held back until the command's pid is told.
-// The keeper tells it at once, but the command may be quicker; to pass its bytes
-// on first could block on a reader that itself waits for Start.
-const maxHeld = 256 << 10
-
 // stream is one of a keeper's two, as it is received.
 type stream struct {
 	client *Client
@@ -23,16 +18,15 @@ type stream struct {
 	split *wrapper.Splitter
 	run   *Running // nil between commands
 	dst   io.Writer
-	held  []byte
-	hold  bool
 
 	textMu sync.Mutex
-	text   []byte // outside of commands
+	text   []byte // before the greeting
 }
 
 func newStream(c *Client, index int) *stream {
 	s := &stream{client: c, index: index}
 	s.split = wrapper.NewSplitter(writerFunc(s.output), s.marker)
+	s.split.SetToken(greeting)
 	return s
 }
 
@@ -40,8 +34,8 @@ func newStream(c *Client, index int) *stream {
 func (s *stream) begin(r *Running, dst io.Writer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.run, s.dst, s.held, s.hold = r, dst, nil, true
-	s.split.SetToken(r.order.token)
+	s.run, s.dst = r, dst
+	s.split.Continue(r.order.token)
 }
 
 // Write takes bytes from the transport. It never fails for a reason of the
@@ -50,16 +44,18 @@ func (s *stream) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, err := s.split.Write(p)
-	s.textMu.Lock()
-	s.text = append(s.text[:0], s.split.Preamble()...)
-	s.textMu.Unlock()
+	if s.run == nil {
+		s.textMu.Lock()
+		s.text = append(s.text[:0], s.split.Preamble()...)
+		s.textMu.Unlock()
+	}
 	if err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// stray is what came before or outside of a command.
+// stray is what came before the greeting.
 func (s *stream) stray() string {
 	s.textMu.Lock()
 	defer s.textMu.Unlock()
@@ -68,50 +64,47 @@ func (s *stream) stray() string {
 
 // output takes the command's bytes. mu is held.
 func (s *stream) output(p []byte) (int, error) {
-	if s.hold {
-		s.held = append(s.held, p...)
-		if len(s.held) > maxHeld {
-			s.run.start(0)
-			s.release()
-		}
+	if s.run == nil {
 		return len(p), nil
 	}
-	s.deliver(p)
-	return len(p), nil
-}
-
-func (s *stream) release() {
-	held := s.held
-	s.held, s.hold = nil, false
-	s.deliver(held)
-}
-
-func (s *stream) deliver(p []byte) {
-	if s.dst == nil || len(p) == 0 || s.run.over() {
-		return
+	// The first bytes show that it runs, and the writer may wait for whoever waits
+	// for that.
+	s.run.start(0)
+	if s.dst == nil || s.run.over() {
+		return len(p), nil
 	}
 	if _, err := s.dst.Write(p); err != nil {
 		s.run.outputFailed(err)
 		s.dst = nil
 	}
+	return len(p), nil
 }
 
 // marker takes what the keeper says. mu is held.
 func (s *stream) marker(body []byte) error {
 	r := s.run
-	if r == nil {
-		return nil // a retired keeper has nothing to say that matters
-	}
 	text := string(body)
+	if r == nil {
+		if text != "serve" {
+			return errMalformed
+		}
+		s.split.SetToken("")
+		s.client.greeted(s.index)
+		return nil
+	}
 	word, rest, _ := strings.Cut(text, " ")
 	switch word {
 	case "start":
-		if rest == "" {
+		if rest == "" && s.index == 0 {
+			r.commit()
+			return nil
+		}
+	case "late":
+		if rest == "" && s.index == 0 && s.client.confirm(r) {
 			return nil
 		}
 	case "pid":
-		if n, ok := decimal(rest, 2, maxPID); ok && r.start(n) {
-			s.release()
+		if n, ok := decimal(rest, 2, maxPID); ok && s.index == 0 && r.start(n) {
 			return nil
 		}
 	case "fail":
@@ -128,7 +121,6 @@ func (s *stream) marker(body []byte) error {
 		}
 	case "exit":
 		if status, ok := parseStatus(text, r.order.seal); ok {
-			s.release()
 			return s.end(r, status, nil)
 		}
 	}
@@ -137,7 +129,7 @@ func (s *stream) marker(body []byte) error {
 
 // end ends this stream of the command.
 func (s *stream) end(r *Running, status Status, failed *StartError) error {
-	s.run, s.dst, s.held = nil, nil, nil
+	s.run, s.dst = nil, nil
 	// Whatever comes until the next command is nobody's.
 	s.split.SetToken("")
 	if !r.ended(s.index, status, failed) {

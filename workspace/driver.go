@@ -76,26 +76,37 @@ type Running interface {
 	Stop(grace time.Duration) error
 }
 
+// Ender is a Running that tells when Wait would return at once. It is optional; a
+// command then needs no goroutine that waits for it.
+type Ender interface {
+	Done() <-chan struct{}
+}
+
+// endOf is closed when the process has ended and Wait would return at once.
+func endOf(r Running) <-chan struct{} {
+	if e, ok := r.(Ender); ok {
+		return e.Done()
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = r.Wait()
+	}()
+	return ended
+}
+
 // RunStarted is Run in terms of Start, for drivers that have both.
 func RunStarted(ctx context.Context, d Starter, c Command, s Streams) (Exit, error) {
 	r, err := d.Start(ctx, c, s)
 	if err != nil {
 		return Exit{}, err
 	}
-	type result struct {
-		exit Exit
-		err  error
-	}
-	done := make(chan result, 1)
-	go func() {
-		exit, err := r.Wait()
-		done <- result{exit, err}
-	}()
+	ended := endOf(r)
 	signals := c.Signals
 	for running := true; running; {
 		select {
-		case res := <-done:
-			return res.exit, res.err
+		case <-ended:
+			return r.Wait()
 		case sig, open := <-signals:
 			if !open {
 				signals = nil
@@ -116,9 +127,10 @@ func RunStarted(ctx context.Context, d Starter, c Command, s Streams) (Exit, err
 	slack := time.NewTimer(stopSlack)
 	defer slack.Stop()
 	select {
-	case res := <-done:
-		return res.exit, res.err
+	case <-ended:
+		return r.Wait()
 	case <-slack.C:
+		go func() { _, _ = r.Wait() }() // the driver's own end of it
 		return Exit{Code: 128 + int(syscall.SIGKILL), Signal: syscall.SIGKILL, Stopped: true}, stopErr
 	}
 }

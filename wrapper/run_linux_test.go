@@ -67,7 +67,7 @@ func TestArgumentsThatCannotRun(t *testing.T) {
 			if c.args[0][0] == '.' {
 				continue // plain has a directory of its own
 			}
-			if warm := s.plain(t, wrapper.Argv(c.args, "")[1:]...); warm.code != c.code || warm.stdout != c.out || (warm.stderr == "") != (warm.code == 0) {
+			if warm := s.plain(t, argv(c.args)[1:]...); warm.code != c.code || warm.stdout != c.out || (warm.stderr == "") != (warm.code == 0) {
 				t.Errorf("warm %q: got %+v", c.args, warm)
 			}
 		}
@@ -88,7 +88,7 @@ func TestAllBytes(t *testing.T) {
 		if got := s.run(t, command{script: wrapper.Script{Args: []string{"printenv", "V"}, Env: append(s.env, "V="+text)}}); got.stdout != text+"\n" {
 			t.Errorf("variable: got %q", got.stdout)
 		}
-		if warm := s.plain(t, wrapper.Argv([]string{"printf", "%s", text}, "")[1:]...); warm.stdout != text {
+		if warm := s.plain(t, argv([]string{"printf", "%s", text})[1:]...); warm.stdout != text {
 			t.Errorf("warm: got %q", warm.stdout)
 		}
 		each := []string{"printf", "%s\\n"}
@@ -354,4 +354,10 @@ func await(t *testing.T, what string, ok func() bool) {
 			t.Fatalf("never came: %s", what)
 		}
 	}
+}
+
+// argv is the list by which a caller that sets the environment itself runs args.
+func argv(args []string) []string {
+	list, _ := wrapper.Argv(args, "")
+	return list
 }

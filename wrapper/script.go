@@ -87,17 +87,20 @@ func (s Script) Text() ([]byte, error) {
 // environment by itself: the shell of that argument list is `sh`, to be found by
 // the caller. Args go through the shell so that "not found" and "not
 // executable" are the shell's own 127 and 126 with its words, and a script
-// without #! runs. With no args, line is a command line for `sh -c`.
-func Argv(args []string, line string) []string {
+// without #! runs. inner is where in the list args begin, for a caller that can
+// find a program as plainly as a shell. With no args, line is a command line for
+// `sh -c`, and inner is 0.
+func Argv(args []string, line string) (argv []string, inner int) {
 	if len(args) == 0 {
-		return []string{"sh", "-c", line}
+		return []string{"sh", "-c", line}, 0
 	}
 	become := `exec "$@"`
 	if strings.HasPrefix(args[0], "-") {
 		// Only then: an old dash takes -- itself for the command.
 		become = `exec -- "$@"`
 	}
-	return append([]string{"sh", "-c", become, "sh"}, args...)
+	argv = append(make([]string, 0, 4+len(args)), "sh", "-c", become, "sh")
+	return append(argv, args...), len(argv)
 }
 
 // appendQuoted appends s in single quotes, within which a shell changes nothing;

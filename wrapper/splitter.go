@@ -49,6 +49,13 @@ func (s *Splitter) SetToken(token string) {
 	s.begun = false
 }
 
+// Continue is SetToken on a stream that is known to be the command's from here on:
+// nothing is taken for preamble.
+func (s *Splitter) Continue(token string) {
+	s.SetToken(token)
+	s.begun = true
+}
+
 // Preamble is what came before the first marker, at most 4 KiB of it.
 func (s *Splitter) Preamble() []byte { return s.preamble }
 
