@@ -35,7 +35,7 @@ var layers = map[string][]string{
 	"tools":                {"workspace", "snapshot", "search"},
 	"mcpserver":            {"tools"},
 	"remote":               {"workspace"},
-	"orchestrator":         {"workspace", "container", "reaper", "snapshot", "remote"},
+	"orchestrator":         {"workspace", "host", "container", "reaper", "snapshot", "remote"},
 	"cmd/wskeeper":         {"keeper"},
 	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "search", "tools", "mcpserver", "remote", "orchestrator"},
 

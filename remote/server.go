@@ -241,7 +241,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, t Route) error {
 			return err
 		}
 		defer done()
-		r = r.WithContext(ctx)
+		r = r.WithContext(context.WithValue(ctx, callerKey{}, who))
 		c.Who = who
 		if !t.Open && !who.has(t.Scopes...) {
 			return workspace.Errorf(workspace.ErrDenied, "request", "", "the token lacks a scope; this needs %v", t.Scopes)
@@ -273,6 +273,16 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, t Route) error {
 		return badToken(cause.Error())
 	}
 	return c.given(err)
+}
+
+// callerKey is the key of the Identity in the context of a request.
+type callerKey struct{}
+
+// Caller returns who the request is from that a context belongs to, as routes and
+// sources see it; false: it belongs to none.
+func Caller(ctx context.Context) (Identity, bool) {
+	who, ok := ctx.Value(callerKey{}).(Identity)
+	return who, ok
 }
 
 // everyone is who asks a server that asks for no token.
