@@ -4,6 +4,8 @@ package orchestrator_test
 
 import (
 	"errors"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -183,6 +185,24 @@ func TestContainerStates(t *testing.T) {
 	}
 }
 
+// pooled waits until so many wait in the pool.
+func pooled(t *testing.T, o *orchestrator.Orchestrator, n int) {
+	t.Helper()
+	want := fmt.Sprintf("\nwsctl_pooled %d\n", n)
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		r := httptest.NewRecorder()
+		o.Metrics().ServeHTTP(r, httptest.NewRequest("GET", "/metrics", nil))
+		if strings.Contains(r.Body.String(), want) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the pool has not %d", n)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
 // The pool hands out what is ready, each once, verified, and fills itself again.
 func TestPool(t *testing.T) {
 	c, prefix := containerConfig(t, func(c *orchestrator.Config) { c.Pool = 1 })
@@ -206,7 +226,7 @@ func TestPool(t *testing.T) {
 	if list := o.List(); len(list) != 0 {
 		t.Errorf("the pool is listed: %+v", list)
 	}
-	time.Sleep(200 * time.Millisecond) // it is ready a moment before it is pooled
+	pooled(t, o, 1)
 	w := create(t, o, orchestrator.Spec{Name: "claimed", Labels: map[string]string{"a": "b"}})
 	if !strings.HasSuffix(ready[0].Name, w.ID) || w.Labels["a"] != "b" {
 		t.Errorf("got %+v, the pool had %s", w, ready[0].Name)
@@ -215,6 +235,7 @@ func TestPool(t *testing.T) {
 		t.Errorf("the root is not empty: %q", out.Stdout)
 	}
 	await(2)
+	pooled(t, o, 1)
 	// One that was tampered with, or has died, is not handed out.
 	for _, d := range containers(t, e, *prefix) {
 		if !strings.HasSuffix(d.Name, w.ID) {

@@ -51,6 +51,7 @@ func newMetrics(o *Orchestrator) *metrics {
 	m.registry.MustRegister(m.phase, m.commands, m.changes, m.leaks, m.expired, m.pool,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("wsctl_workspaces", "Workspaces there are.", func() float64 { return float64(o.count()) }),
+		gauge("wsctl_pooled", "Workspaces that wait in the pool, ready.", func() float64 { return float64(o.pooled()) }),
 		gauge("wsctl_running", "Workspaces that can run commands.", func() float64 { n, _, _, _ := o.budget.usage(); return float64(n) }),
 		gauge("wsctl_running_memory_bytes", "What the memory limits of those add up to.", func() float64 { _, n, _, _ := o.budget.usage(); return float64(n) }),
 		gauge("wsctl_running_cpus", "What their processors add up to.", func() float64 { _, _, n, _ := o.budget.usage(); return n }),

@@ -23,8 +23,9 @@ func (o *Orchestrator) claim(ctx context.Context, w Workspace) (claimed Workspac
 			o.metrics.pool.WithLabelValues("miss").Inc()
 			return w, false, nil
 		}
-		o.wakePool()
 		claimed, err := o.handOut(ctx, e, w)
+		// Now the pool is one short, and knows it.
+		defer o.wakePool()
 		if err == nil {
 			o.metrics.pool.WithLabelValues("hit").Inc()
 			return claimed, true, nil
