@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/wsctl/wsctl/workspace"
 )
@@ -52,6 +53,8 @@ type starter interface {
 	ready(ctx context.Context) error
 	// start starts p; ctx bounds the start alone.
 	start(ctx context.Context, p *program, s workspace.Streams) (workspace.Running, error)
+	// busy reports whether anything runs, what was kept included.
+	busy() bool
 	// close ends everything and returns when it has ended, or could not be
 	// ended in time, which is an error.
 	close() error
@@ -61,6 +64,7 @@ var (
 	_ workspace.Driver  = (*Driver)(nil)
 	_ workspace.Starter = (*Driver)(nil)
 	_ workspace.Realer  = (*Driver)(nil)
+	_ workspace.Busier  = (*Driver)(nil)
 )
 
 // New opens dir as a workspace. It starts nothing.
@@ -138,6 +142,30 @@ func (d *Driver) Start(ctx context.Context, c workspace.Command, s workspace.Str
 	defer dir.Close()
 	return d.starter.start(ctx, newProgram(c, d.env, dir), s)
 }
+
+// Busy implements workspace.Busier: whether commands run, or what they left with
+// BackgroundKeep. There is no way to pause them here: what a process group does
+// not hold would go on.
+func (d *Driver) Busy(ctx context.Context) (bool, error) {
+	// A keeper whose work is over takes a moment to exit.
+	for range busyLooks {
+		if !d.starter.busy() {
+			return false, nil
+		}
+		select {
+		case <-time.After(busyPause):
+		case <-ctx.Done():
+			return true, ctx.Err()
+		}
+	}
+	return true, nil
+}
+
+// How often, and how far apart, it is looked whether something still runs.
+const (
+	busyLooks = 5
+	busyPause = 20 * time.Millisecond
+)
 
 // Close ends every command and every process that was kept, and lets the root
 // go.

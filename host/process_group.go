@@ -55,6 +55,24 @@ type group struct {
 
 func (*groups) ready(context.Context) error { return nil }
 
+// busy reports whether anything is left of any group.
+func (gs *groups) busy() bool {
+	gs.mu.Lock()
+	defer gs.mu.Unlock()
+	for g := range gs.all {
+		select {
+		case <-g.done:
+			// It may still be in the list for a moment.
+			if g.keep && groupAlive(g.pid) {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	return false
+}
+
 func (gs *groups) start(ctx context.Context, p *program, s workspace.Streams) (workspace.Running, error) {
 	switch {
 	case ctx.Err() != nil:

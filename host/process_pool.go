@@ -158,6 +158,18 @@ func (p *pool) discard(v *server) bool {
 	return false
 }
 
+// busy reports whether a keeper has a command, or is the parent of what was kept.
+func (p *pool) busy() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for v := range p.all {
+		if !slices.Contains(p.idle, v) && !within(0, v.exited) {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *pool) close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -20,6 +20,9 @@ func (d *Driver) Snapshots() workspace.Snapshotter {
 // commands run in the workspace, whoever started them.
 type snapshots struct{ client *client }
 
+// GuardsCommands implements workspace.CommandGuard: the server knows what runs.
+func (s *snapshots) GuardsCommands() bool { return true }
+
 // snapshot is what the server says of one, checked.
 func (m snapshotMessage) snapshot() (workspace.Snapshot, error) {
 	s := m.Snapshot

@@ -41,18 +41,23 @@ type Activity struct {
 	Err error
 }
 
-// beginCommand tells the observer of a command and returns what tells of its
-// end.
+// beginCommand lets a command begin, unless the tree is being restored, tells the
+// observer of it and returns what tells of its end.
 func (w *Workspace) beginCommand(ctx context.Context, op string, c Command) (end func(exit *int, timedOut bool, err error), err error) {
+	if err := w.commands.enter(op); err != nil {
+		return nil, err
+	}
 	o := w.opts.Observer
 	if o == nil {
-		return func(*int, bool, error) {}, nil
+		return func(*int, bool, error) { w.commands.leave() }, nil
 	}
 	a := Activity{Op: op, Args: c.Args, Shell: c.Shell, Dir: c.Dir, Began: time.Now()}
 	if err := o.Begin(ctx, a); err != nil {
+		w.commands.leave()
 		return nil, wrap(err, ErrUnavailable, op, "")
 	}
 	return func(exit *int, timedOut bool, err error) {
+		w.commands.leave()
 		a.Duration = time.Since(a.Began)
 		a.Exit, a.TimedOut, a.Err = exit, timedOut, err
 		o.End(ctx, a)

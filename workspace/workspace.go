@@ -40,9 +40,10 @@ type Options struct {
 // Workspace is a directory in which files are read and written and commands
 // run. Its methods are safe for concurrent use.
 type Workspace struct {
-	driver Driver
-	opts   Options
-	roots  []string // absolute spellings of the root, no trailing slash
+	driver   Driver
+	opts     Options
+	roots    []string // absolute spellings of the root, no trailing slash
+	commands commandGate
 
 	underway *underway
 
