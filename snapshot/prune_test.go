@@ -133,8 +133,10 @@ func TestPrune(t *testing.T) {
 	}{
 		"nothing":      {snapshot.PruneOptions{}, nil},
 		"the last two": {snapshot.PruneOptions{Retention: snapshot.Retention{KeepLast: 2}}, ids[2:]},
-		"a label stays": {snapshot.PruneOptions{Retention: snapshot.Retention{KeepLast: 2, KeepLabel: "release-*"}},
-			[]string{ids[2], ids[3], ids[5]}},
+		"a label stays": {
+			snapshot.PruneOptions{Retention: snapshot.Retention{KeepLast: 2, KeepLabel: "release-*"}},
+			[]string{ids[2], ids[3], ids[5]},
+		},
 		"of a label":         {snapshot.PruneOptions{Label: "auto", Retention: snapshot.Retention{KeepLast: 4}}, ids[5:]},
 		"all of a label":     {snapshot.PruneOptions{Label: "release-*"}, ids[4:5]},
 		"older than nothing": {snapshot.PruneOptions{Retention: snapshot.Retention{MaxAge: time.Nanosecond}}, ids[1:]},
