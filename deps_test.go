@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "search", "tools", "mcpserver", "remote", "orchestrator"},
 
 	// Support of tests and measurements; nothing above imports it but tests.
-	"internal/bench":            {"workspace", "host", "container", "keeper", "reaper", "search", "tools"},
+	"internal/bench":            {"workspace", "host", "snapshot", "container", "keeper", "reaper", "search", "tools"},
 	"internal/enginetest":       {},
 	"internal/enginetest/probe": {},
 	"internal/testrun":          {},
@@ -54,6 +54,7 @@ var testOnly = []string{"workspace", "workspace/drivertest", "internal/enginetes
 // reason.
 var testAlso = map[string]map[string]string{
 	"workspace/drivertest": {"host": "the suite is judged by breaking a real driver"},
+	"snapshot":             {"container": "a restore beside commands that are not trusted"},
 	"review":               {"host": "a tree is read through a real guard"},
 	"tools":                {"host": "tools are tried on a real directory"},
 	"search":               {"host": "what is searched in tests is a real directory"},

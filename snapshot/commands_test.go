@@ -39,7 +39,11 @@ func onHost(t *testing.T) (*workspace.Workspace, string) {
 	dir := t.TempDir()
 	d, err := host.New(dir, host.Options{Env: []string{"PATH=/usr/bin:/bin"}})
 	check(t, err)
-	return opened(t, d, d.Root()), dir
+	root, ok := d.Files().(*host.Root)
+	if !ok {
+		t.Fatalf("the files are a %T", d.Files())
+	}
+	return opened(t, d, root), dir
 }
 
 // inContainer is a workspace in a container, and its directory.
@@ -55,7 +59,11 @@ func inContainer(t *testing.T) (*workspace.Workspace, string) {
 		Image: enginetest.BusyBox(t), CacheDir: filepath.Join(enginetest.Dir(t), "cache"), Keeper: enginetest.Keeper(t), Version: "test",
 	})
 	check(t, err)
-	return opened(t, d, d.Root()), dir
+	root, ok := d.Files().(*host.Root)
+	if !ok {
+		t.Fatalf("the files are a %T", d.Files())
+	}
+	return opened(t, d, root), dir
 }
 
 func run(t *testing.T, w *workspace.Workspace, text string) *workspace.Output {
