@@ -43,7 +43,7 @@ type EngineOptions struct {
 }
 
 // Engine is a Docker engine that has answered. All methods may be called by many
-// goroutines at once. No configuration file of docker's is read, neither the
+// goroutines at once. No configuration file of docker's is read here, neither the
 // user's nor one in a workspace.
 type Engine struct {
 	cli  *client.Client

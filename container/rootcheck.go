@@ -97,7 +97,11 @@ func checkRoot(ctx context.Context, dir string, p placePolicy) (rootFacts, error
 		return rootFacts{}, openRootError(name, err)
 	}
 	defer d.Close()
-	real, err := filepath.EvalSymlinks(name)
+	// A link that commands of another workspace have planted is not followed.
+	real, err := followed(name, "")
+	if errors.Is(err, errPlanted) {
+		return rootFacts{}, rootError(workspace.ErrDenied, name, "%w", err)
+	}
 	if err != nil {
 		return rootFacts{}, openRootError(name, err)
 	}

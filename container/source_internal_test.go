@@ -103,3 +103,31 @@ func TestMountSwappedDuringStart(t *testing.T) {
 		}
 	}
 }
+
+// A root is not reached through a link that commands of another workspace may have
+// planted; a link of the user's own is followed.
+func TestLinkOfACommandIsNoRoot(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"hostile/.wsctl", "hostile/inside", "victim", "user"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{"hostile/out": "../victim", "hostile/in": "inside", "user/link": "../victim", "hostile/chain": "in", "user/into": "../hostile/out"} {
+		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, code := range map[string]workspace.Code{
+		"victim": "", "user/link": "", "hostile/in": "", "hostile/chain": "", "hostile/inside": "",
+		"hostile/out": workspace.ErrDenied, "user/into": workspace.ErrDenied,
+	} {
+		f, err := checkRoot(t.Context(), filepath.Join(dir, name), placePolicy{})
+		if workspace.CodeOf(err) != code {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+}

@@ -86,10 +86,9 @@ func TestEngineAddressComesFromTheEnvironmentAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := (environment{"DOCKER_HOST=tcp://127.0.0.1:1"}).engineHost(); got != "tcp://127.0.0.1:1" {
-		t.Errorf("DOCKER_HOST is not taken: %s", got)
-	}
-	if got := (environment{}).engineHost(); got != "unix:///var/run/docker.sock" {
-		t.Errorf("without DOCKER_HOST: %s", got)
+	for _, env := range []environment{{}, {"HOME=" + t.TempDir()}, {"DOCKER_CONFIG=.docker"}, {"HOME=."}} {
+		if got, err := env.engine(); err != nil || got.Host != (environment{}).usualSocket() {
+			t.Errorf("%v: %+v, %v", env, got, err)
+		}
 	}
 }

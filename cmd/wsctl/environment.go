@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 )
@@ -25,26 +24,6 @@ func (e environment) lookup(name string) (value string, found bool) {
 func (e environment) get(name string) string {
 	v, _ := e.lookup(name)
 	return v
-}
-
-// engineHost is where the engine is: DOCKER_HOST, else the socket where Docker
-// puts it, else that of a rootless engine. No file of docker's is read and
-// nothing in the workspace is looked at.
-func (e environment) engineHost() string {
-	if h := e.get("DOCKER_HOST"); h != "" {
-		return h
-	}
-	const usual = "/var/run/docker.sock"
-	if _, err := os.Stat(usual); err == nil {
-		return "unix://" + usual
-	}
-	if dir := e.get("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
-		rootless := filepath.Join(dir, "docker.sock")
-		if _, err := os.Stat(rootless); err == nil {
-			return "unix://" + rootless
-		}
-	}
-	return "unix://" + usual
 }
 
 // cacheDir is the user's cache directory (XDG base directory specification),

@@ -57,7 +57,12 @@ func newLsCommand(a *app) *cobra.Command {
 		Short:   "List the workspaces",
 		Long:    lsLong,
 		Example: "  wsctl ls\n  wsctl ls --json | jq -r '.workspaces[] | select(.state != \"running\") | .name'",
-		Args:    noArguments,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("ls", "%q is too much; for the files of a directory use wsctl file ls", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.listWorkspaces(cmd.Context(), asJSON)
 		},

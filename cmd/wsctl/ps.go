@@ -166,18 +166,18 @@ func age(d time.Duration) string {
 
 // connect finds the engine that the environment names.
 func (a *app) connect(ctx context.Context) (*container.Engine, error) {
-	return container.Connect(ctx, a.engineOptions())
+	o, err := a.env.engine()
+	if err != nil {
+		return nil, err
+	}
+	return container.Connect(ctx, o)
 }
 
 // dial is connect for what needs to know nothing about the engine.
 func (a *app) dial(ctx context.Context) (*container.Engine, error) {
-	return container.Dial(ctx, a.engineOptions())
-}
-
-// engineOptions say where the environment has the engine.
-func (a *app) engineOptions() container.EngineOptions {
-	o := container.EngineOptions{Host: a.env.engineHost()}
-	// As docker's own client: a certificate directory counts when it is named.
-	o.CertDir = a.env.get("DOCKER_CERT_PATH")
-	return o
+	o, err := a.env.engine()
+	if err != nil {
+		return nil, err
+	}
+	return container.Dial(ctx, o)
 }
