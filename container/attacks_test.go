@@ -122,6 +122,13 @@ func TestWhatACommandFindsInside(t *testing.T) {
 			heard <- struct{}{}
 		}
 	}()
+	// Its name is in the machine's network namespace (unix(7)).
+	abstract := "wsctl-" + filepath.Base(filepath.Dir(root))
+	hidden, err := net.Listen("unix", "@"+abstract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hidden.Close()
 	_, port, _ := net.SplitHostPort(host.Addr().String())
 
 	for _, c := range []struct{ what, line, want string }{
@@ -131,6 +138,10 @@ func TestWhatACommandFindsInside(t *testing.T) {
 		{"an address outside", `nc -w 2 192.0.2.1 80 </dev/null && echo through || echo no`, "no"},
 		{"the metadata service", `nc -w 2 169.254.169.254 80 </dev/null && echo through || echo no`, "no"},
 		{"sockets", `find / -xdev -type s 2>/dev/null; find /run /var/run -type s 2>/dev/null; echo none`, "none"},
+		{"abstract sockets", `grep -c ` + abstract + ` /proc/net/unix`, "0"},
+		{"names", `timeout 4 nslookup example.invalid >/dev/null 2>&1 && echo through || echo no`, "no"},
+		{"PID 1's output", `(echo x > /proc/1/fd/1) 2>/dev/null && echo written || echo no`, "no"},
+		{"files of the kernel", `for f in /sys/kernel/uevent_helper /sys/kernel/mm/transparent_hugepage/enabled /sys/power/state /proc/sys/kernel/modprobe /proc/sys/vm/drop_caches; do (echo x > $f) 2>/dev/null && echo written $f; done; echo no`, "no"},
 		{"core_pattern", `echo x > /proc/sys/kernel/core_pattern 2>/dev/null && echo written || echo no`, "no"},
 		{"sysrq", `echo b > /proc/sysrq-trigger 2>/dev/null && echo written || echo no`, "no"},
 		{"the cgroup", `for f in /sys/fs/cgroup/memory/memory.limit_in_bytes /sys/fs/cgroup/memory.max /sys/fs/cgroup/release_agent /sys/fs/cgroup/memory/release_agent; do echo 1 2>/dev/null > $f && echo written $f; done 2>/dev/null; echo no`, "no"},

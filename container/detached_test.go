@@ -107,6 +107,9 @@ func TestDetachedWorkspace(t *testing.T) {
 				t.Error(err)
 			}
 			none(t, root)
+			if entries, err := os.ReadDir(root); err != nil || len(entries) != 1 || entries[0].Name() != ".wsctl" {
+				t.Errorf("left in the root: %v, %v", entries, err)
+			}
 			if err := w.Remove(t.Context(), e, o.CacheDir); err != nil {
 				t.Errorf("once more: %v", err)
 			}

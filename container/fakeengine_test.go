@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -257,5 +258,57 @@ func TestRootlessEngineGetsItsOwnUser(t *testing.T) {
 	}
 	if !slices.ContainsFunc(f.created.HostConfig.SecurityOpt, func(o string) bool { return strings.HasPrefix(o, "seccomp={") }) {
 		t.Error("no seccomp profile in the request")
+	}
+}
+
+// The request is the same on both versions of cgroups; a rootless engine's differs
+// in the user, and in the profile for group 0, alone.
+func TestRequestByKindOfEngine(t *testing.T) {
+	t.Parallel()
+	request := func(cgroup string, rootless bool) map[string]any {
+		t.Helper()
+		f := &fakeEngine{info: goodInfo(t)}
+		f.info.CgroupVersion = cgroup
+		if rootless {
+			f.info.SecurityOptions = append(f.info.SecurityOptions, "name=rootless")
+		}
+		err := tryFake(t, f)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.created == nil {
+			t.Fatal(err)
+		}
+		// What is of this one root and process.
+		f.created.Labels = nil
+		for i := range f.created.HostConfig.Mounts {
+			f.created.HostConfig.Mounts[i].Source = ""
+		}
+		text, err := json.Marshal(f.created)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			t.Fatal(err)
+		}
+		return fields
+	}
+	rootful, rootless := request("1", false), request("1", true)
+	if !reflect.DeepEqual(rootful, request("2", false)) || !reflect.DeepEqual(rootless, request("2", true)) {
+		t.Error("the request depends on the version of cgroups")
+	}
+	if rootless["User"] != "0:0" {
+		t.Errorf("the user of a rootless engine is %v", rootless["User"])
+	}
+	for _, r := range []map[string]any{rootful, rootless} {
+		delete(r, "User")
+		host, ok := r["HostConfig"].(map[string]any)
+		if !ok || host["SecurityOpt"] == nil || host["UsernsMode"] != "" {
+			t.Fatalf("%v", r["HostConfig"])
+		}
+		delete(host, "SecurityOpt")
+	}
+	if !reflect.DeepEqual(rootful, rootless) {
+		t.Errorf("rootful %v\nrootless %v", rootful, rootless)
 	}
 }
