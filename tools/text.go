@@ -59,12 +59,15 @@ func unfinished(b []byte) int {
 	return 0
 }
 
-// count is "1 line" or "n lines".
+// count is "1 line" or "n lines", "1 entry" or "n entries".
 func count[N int | int64](n N, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if strings.HasSuffix(noun, "s") {
+	switch stem, y := strings.CutSuffix(noun, "y"); {
+	case y:
+		noun = stem + "ie"
+	case strings.HasSuffix(noun, "s"):
 		noun += "e"
 	}
 	return fmt.Sprintf("%d %ss", n, noun)

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"runtime"
+	"strings"
 	"time"
 
 	"github.com/wsctl/wsctl/host"
@@ -20,9 +20,13 @@ func measureTools(ctx context.Context, r *report, _ options) error {
 	return measureSearch(ctx, r)
 }
 
-// measureSearch searches the tree of the Go that built this program.
+// measureSearch searches the tree of Go itself.
 func measureSearch(ctx context.Context, r *report) error {
-	dir := runtime.GOROOT() //nolint:staticcheck // a large tree that is always there
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOROOT: %w", err)
+	}
+	dir := strings.TrimSpace(string(root))
 	d, err := host.New(dir, host.Options{})
 	if err != nil {
 		return err
