@@ -43,14 +43,26 @@ func (s *Server) serveExec(w http.ResponseWriter, r *http.Request, c *Call) erro
 	defer end(nil)
 	x.end = end
 	if err := x.serve(run); err != nil {
-		if cause := context.Cause(r.Context()); cause == errRevoked || cause == errExpired {
-			err = badToken(cause.Error())
+		if why := whyEnded(run); why != nil {
+			err = why
 		}
 		// Written whatever became of the command: the other side must not
 		// take silence for an end.
 		_ = x.link.sendJSON(frameError, failureOf(err))
 	}
 	_ = conn.Close(websocket.StatusNormalClosure, "")
+	return nil
+}
+
+// whyEnded is the error of a request that neither side has ended: its token did,
+// or the server is closing. nil: it was none of these.
+func whyEnded(ctx context.Context) error {
+	switch cause := context.Cause(ctx); cause {
+	case errRevoked, errExpired:
+		return badToken(cause.Error())
+	case errServerCloses:
+		return workspace.Errorf(workspace.ErrUnavailable, "request", "", "%w", cause)
+	}
 	return nil
 }
 
@@ -115,6 +127,9 @@ func (x *execution) serve(ctx context.Context) error {
 	}
 	if err != nil {
 		return err
+	}
+	if why := whyEnded(ctx); exit.Stopped && why != nil {
+		return why
 	}
 	return x.link.sendJSON(frameExit, exit)
 }

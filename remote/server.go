@@ -269,8 +269,8 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, t Route) error {
 		}
 	}
 	err := t.Serve(w, r, c)
-	if cause := context.Cause(r.Context()); err != nil && (cause == errRevoked || cause == errExpired) {
-		return badToken(cause.Error())
+	if why := whyEnded(r.Context()); err != nil && why != nil {
+		return why
 	}
 	return c.given(err)
 }
