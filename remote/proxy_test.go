@@ -19,17 +19,17 @@ type proxy struct {
 	address string
 	target  string
 	l       net.Listener
+
+	mu sync.Mutex
 	// delay is the longest time that a piece of data is held, at random, which
 	// also turns the order of connections around.
 	delay time.Duration
 	// cutAfter cuts each connection after a random number of bytes up to
 	// this; 0: never.
 	cutAfter int
-
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	frozen chan struct{} // closed: nothing passes any more
-	wg     sync.WaitGroup
+	conns    map[net.Conn]bool
+	frozen   chan struct{} // closed: nothing passes any more
+	wg       sync.WaitGroup
 }
 
 func newProxy(t testing.TB, server string) *proxy {
@@ -80,10 +80,12 @@ func (p *proxy) pass(to, from net.Conn) {
 			p.mu.Unlock()
 		}
 	}()
-	left := -1
+	p.mu.Lock()
+	left, delay := -1, p.delay
 	if p.cutAfter > 0 {
 		left = 1 + rand.IntN(p.cutAfter)
 	}
+	p.mu.Unlock()
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buf)
@@ -95,8 +97,8 @@ func (p *proxy) pass(to, from net.Conn) {
 			continue
 		default:
 		}
-		if p.delay > 0 {
-			time.Sleep(rand.N(p.delay))
+		if delay > 0 {
+			time.Sleep(rand.N(delay))
 		}
 		if left >= 0 && n >= left {
 			_, _ = to.Write(buf[:left])
@@ -108,6 +110,13 @@ func (p *proxy) pass(to, from net.Conn) {
 			return
 		}
 	}
+}
+
+// setBad makes connections that are opened from now on as bad as that.
+func (p *proxy) setBad(delay time.Duration, cutAfter int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.delay, p.cutAfter = delay, cutAfter
 }
 
 // cut ends all connections.
