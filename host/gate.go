@@ -18,7 +18,7 @@ type gate struct {
 // shut is added to the count of a gate that is shut.
 const shut = math.MinInt64 / 2
 
-func newGate() gate { return gate{idle: make(chan struct{}, 1)} }
+func newGate() *gate { return &gate{idle: make(chan struct{}, 1)} }
 
 // enter reports whether the call may go on; leave must follow only then.
 func (g *gate) enter() bool {

@@ -42,11 +42,14 @@ type Root struct {
 	uid, gid uint32
 	fast     bool // openat2 works
 
-	view  view
-	calls gate
-	locks lockTable
-	state stateDir
-	sweep sweeper
+	view   view
+	sweep  sweeper
+	whole  *Root  // what a subtree is of; nil: it is none
+	prefix string // where a subtree lies, with a slash at its end
+	// A subtree shares these with the whole.
+	calls *gate
+	locks *lockTable
+	state *stateDir
 	bufs  sync.Pool // *[]byte of copyBuffer bytes
 
 	closeOnce sync.Once
@@ -69,7 +72,7 @@ func openRoot(dir string, o RootOptions, h *hooks) (_ *Root, err error) {
 	if err := o.check(op, dir); err != nil {
 		return nil, err
 	}
-	r := &Root{opts: o, log: o.Logger, hooks: h, fd: -1, proc: -1, euid: uint32(os.Geteuid()), calls: newGate()}
+	r := &Root{opts: o, log: o.Logger, hooks: h, fd: -1, proc: -1, euid: uint32(os.Geteuid()), calls: newGate(), locks: &lockTable{}}
 	r.bufs.New = func() any { b := make([]byte, copyBuffer); return &b }
 	defer func() {
 		if err != nil {
@@ -172,6 +175,10 @@ func (r *Root) OpenDir(ctx context.Context, name string) (*os.File, error) {
 // opened stay open. Later calls answer DISPOSED.
 func (r *Root) Close() error {
 	r.closeOnce.Do(func() {
+		if r.whole != nil {
+			r.closeSubtree()
+			return
+		}
 		r.sweep.stop()
 		r.calls.close()
 		r.closeState()

@@ -39,7 +39,7 @@ type Root struct {
 	outside    error // what os.Root answers for a name that leads out
 
 	locks     lockTable
-	calls     gate
+	calls     *gate
 	closeOnce sync.Once
 }
 

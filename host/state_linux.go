@@ -14,6 +14,8 @@ import (
 
 // stateDir is the directory of the workspace's own state, once it is known.
 type stateDir struct {
+	root int // the directory that it is in, O_PATH: the whole root's
+
 	mu sync.RWMutex
 	fd int // O_PATH; -1: not known
 	id identity
@@ -22,7 +24,7 @@ type stateDir struct {
 // findState looks whether the state is there already, without making it and
 // without judging it: what is wrong with it is told to those who need it.
 func (r *Root) findState() error {
-	r.state.fd = -1
+	r.state = &stateDir{root: r.fd, fd: -1}
 	fd, err := openAt(r.fd, StateName, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil
@@ -90,7 +92,7 @@ func (r *Root) StateIdentity() (dev, ino uint64, err error) {
 
 // openState is State for calls under way; the caller closes the descriptor.
 func (r *Root) openState() (int, error) {
-	fd, made, err := r.openOwn(r.fd, StateName)
+	fd, made, err := r.openOwn(r.state.root, StateName)
 	if err != nil {
 		return -1, err
 	}

@@ -55,7 +55,7 @@ func (r *Root) moveToTrash(ctx context.Context, p *place, name string) (string, 
 	defer closeFD(item)
 	size, err := r.sizeOf(ctx, p)
 	if err == nil {
-		err = r.writeTrashInfo(item, trashRecord{[]byte(name), now, size, modeOf(p.st.Mode)})
+		err = r.writeTrashInfo(item, trashRecord{[]byte(r.prefix + name), now, size, modeOf(p.st.Mode)})
 	}
 	if err == nil {
 		err = r.moveAside(p, item, trashEntry)
