@@ -410,7 +410,7 @@ func TestABadNetworkIsNeverAWrongResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ws.Close() })
-	rounds := 40
+	rounds := 12
 	if os.Getenv("WSCTL_SOAK") != "" {
 		rounds = 400
 	}

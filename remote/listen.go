@@ -18,9 +18,6 @@ const (
 	headerTime = 10 * time.Second
 	headerSize = 32 << 10
 	idleTime   = 2 * time.Minute
-	// maxConnections are held at once. One more ends the one that has been
-	// without a request for longest.
-	maxConnections = 1024
 )
 
 // Listen listens at an address: "unix:/path/to/socket", or "host:port". config
@@ -65,7 +62,7 @@ func (s *Server) Listen(address string, config *tls.Config) (net.Listener, error
 // Serve answers requests on l until ctx ends, and then ends those under way. It
 // closes l.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	conns := &connections{most: maxConnections, quiet: map[net.Conn]time.Time{}}
+	conns := &connections{most: s.opts.MaxConnections, quiet: map[net.Conn]time.Time{}}
 	server := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: headerTime,

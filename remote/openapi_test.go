@@ -140,9 +140,7 @@ func TestBodiesAreAsDescribed(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = client.Close() })
 	exercise(t.Context(), client)
-	if _, err := http.Get(server.URL + "/v1/openapi.json"); err != nil {
-		t.Fatal(err)
-	}
+	ask(t, "GET", server.URL+"/v1/openapi.json", "", "")
 	if err := client.Ready(t.Context()); err != nil {
 		t.Fatal(err)
 	}

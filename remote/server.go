@@ -36,6 +36,9 @@ type Options struct {
 	Keepalive time.Duration
 	// Idle is how long a transfer may stand still. 0: a minute.
 	Idle time.Duration
+	// MaxConnections are held at once by Serve. One more ends the one that
+	// has been without a request for longest. 0: 1024.
+	MaxConnections int
 	// Logger is told what no answer tells; nil: silent.
 	Logger *slog.Logger
 }
@@ -108,6 +111,9 @@ func New(source Source, o Options) (*Server, error) {
 	}
 	if o.Idle == 0 {
 		o.Idle = time.Minute
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1024
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
