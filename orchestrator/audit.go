@@ -2,7 +2,6 @@ package orchestrator
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -279,29 +278,28 @@ func Redact(s string) string {
 	return secretValue.ReplaceAllString(s, "${1}"+blank)
 }
 
-// ExportAudit copies the entries after seq, at most limit of them, to w, and
-// returns the number of the last. The log may grow meanwhile.
-func ExportAudit(name string, w io.Writer, after int64, limit int) (last int64, err error) {
+// ReadAudit returns at most limit entries after the one with that number, and the
+// number of the last. The log may grow meanwhile. It does not check the chain:
+// VerifyAudit does.
+func ReadAudit(name string, after int64, limit int) (list []Entry, last int64, err error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return after, workspace.Errorf(workspace.ErrIO, "audit", name, "%w", err)
+		return nil, after, auditError(err)
 	}
 	defer f.Close()
+	list, last = []Entry{}, after
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, maxAuditLine)
-	last = after
-	for n := int64(1); lines.Scan(); n++ {
-		if n <= after || !bytes.HasSuffix(lines.Bytes(), []byte("}")) {
+	for n := int64(1); len(list) < limit && lines.Scan(); n++ {
+		if n <= after {
 			continue
 		}
-		if limit == 0 {
-			return last, nil
+		var e Entry
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			// The last line, which is being written.
+			break
 		}
-		limit--
-		if _, err := w.Write(append(lines.Bytes(), '\n')); err != nil {
-			return last, err
-		}
-		last = n
+		list, last = append(list, e), n
 	}
-	return last, auditError(lines.Err())
+	return list, last, auditError(lines.Err())
 }

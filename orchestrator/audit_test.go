@@ -108,9 +108,8 @@ func TestAuditGoesOn(t *testing.T) {
 	if _, last, err := orchestrator.VerifyAudit(f); err != nil || last.Seq != 201 || last.Op != "after" {
 		t.Errorf("got %+v, %v", last, err)
 	}
-	var out bytes.Buffer
-	if last, err := orchestrator.ExportAudit(name, &out, 190, 5); err != nil || last != 195 || strings.Count(out.String(), "\n") != 5 {
-		t.Errorf("exported to %d, %v: %s", last, err, out.String())
+	if list, last, err := orchestrator.ReadAudit(name, 190, 5); err != nil || last != 195 || len(list) != 5 || list[0].Seq != 191 {
+		t.Errorf("read to %d, %v: %+v", last, err, list)
 	}
 }
 

@@ -169,6 +169,30 @@ func validName(name string) bool {
 // idLength is the length of an id, in characters.
 const idLength = 16
 
+// minPrefix is how much of an id names a workspace, in characters.
+const minPrefix = 4
+
+// Find returns the one of list that ref names: its name, its id, or the beginning
+// of its id that no other has. NOT_FOUND, or INVALID_ARGUMENT when several have.
+func Find(list []Workspace, ref string) (Workspace, error) {
+	var begins []Workspace
+	for _, w := range list {
+		if w.Name == ref || w.ID == ref {
+			return w, nil
+		}
+		if len(ref) >= minPrefix && strings.HasPrefix(w.ID, ref) {
+			begins = append(begins, w)
+		}
+	}
+	switch len(begins) {
+	case 0:
+		return Workspace{}, noWorkspace(ref)
+	case 1:
+		return begins[0], nil
+	}
+	return Workspace{}, workspace.Errorf(workspace.ErrInvalidArgument, "find", ref, "%d workspaces have ids that begin so; give more of it, or the name", len(begins))
+}
+
 func noWorkspace(ref string) error {
 	return workspace.Errorf(workspace.ErrNotFound, "find", ref, "there is no such workspace here; wsctl ls lists them")
 }

@@ -60,7 +60,17 @@ var (
 // "https://host:port/v1/workspaces/ID"; without a path it is the one that
 // Handler serves. The token is sent in a header, never in an address.
 func Dial(ctx context.Context, address string, token Token, o DialOptions) (*Driver, error) {
-	c, err := newClient(address, token, o)
+	u, err := parseAddress(address)
+	if err != nil {
+		return nil, err
+	}
+	if u.Path == "" {
+		u.Path = "/v1/workspaces/" + DefaultID
+	}
+	if id, ok := strings.CutPrefix(u.Path, "/v1/workspaces/"); !ok || !ValidID(id) || u.RawPath != "" {
+		return nil, workspace.Errorf(workspace.ErrInvalidArgument, "open", "", "the path of a workspace's address is /v1/workspaces/ID, of a version that this program speaks")
+	}
+	c, err := newClient(u, token, o)
 	if err != nil {
 		return nil, err
 	}
@@ -134,21 +144,24 @@ func (d *Driver) Close() error {
 	return nil
 }
 
-// newClient checks what Dial was given.
-func newClient(address string, token Token, o DialOptions) (*client, error) {
-	const op = "open"
+// parseAddress checks the address of a server, with a path or without.
+func parseAddress(address string) (*url.URL, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		// The text could hold a credential, so it is not repeated.
-		return nil, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "the address of a workspace is https://HOST[:PORT]/v1/workspaces/ID, without a user or a query; tokens are given apart")
+		return nil, badAddress("https://HOST[:PORT]/v1/workspaces/ID")
 	}
 	u.Path = strings.TrimSuffix(u.Path, "/")
-	if u.Path == "" {
-		u.Path = "/v1/workspaces/" + DefaultID
-	}
-	if id, ok := strings.CutPrefix(u.Path, "/v1/workspaces/"); !ok || !ValidID(id) || u.RawPath != "" {
-		return nil, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "the path of a workspace's address is /v1/workspaces/ID, of a version that this program speaks")
-	}
+	return u, nil
+}
+
+// badAddress does not repeat the address, which could hold a credential.
+func badAddress(form string) error {
+	return workspace.Errorf(workspace.ErrInvalidArgument, "open", "", "the address is to be %s, without a user or a query; tokens are given apart", form)
+}
+
+// newClient returns a client of what is below u.
+func newClient(u *url.URL, token Token, o DialOptions) (*client, error) {
+	const op = "open"
 	if u.Scheme == "http" && token != "" && o.Socket == "" && !loopback(u.Hostname()) {
 		return nil, workspace.Errorf(workspace.ErrInvalidArgument, op, "", "a token over plain http could be read on the way; use https")
 	}
