@@ -8,28 +8,34 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsctl/wsctl/mcpserver"
-	"github.com/wsctl/wsctl/workspace"
 )
 
 const mcpLong = `Give an agent the tools of wsctl over the Model Context Protocol: files through
 the guard, commands in a hardened sandbox over the directory. A client starts it
-and speaks to it over standard input and output. It ends with its input, and the
-sandbox with it.
+and speaks to it over standard input and output; "wsctl mcp install" tells the
+client how. It ends with its input, and the sandbox with it.
 
 Nothing but messages is written to standard output, and nothing is started
 before the first command needs it.`
 
-const mcpExample = `  wsctl mcp --root ~/src/app
-  wsctl mcp --tools read_file,list_files,grep`
+const mcpExample = `  wsctl mcp install --client claude-code
+  wsctl mcp --root ~/src/app
+  wsctl mcp --tools read_file,edit_file --approve edit_file
+  wsctl mcp --http 127.0.0.1:8808 --token-file ~/.config/wsctl/token`
 
 // mcpOptions are the flags of mcp.
 type mcpOptions struct {
 	place placeOptions
 	env   envOptions
 	tools toolOptions
+	http  httpOptions
 }
 
+// howToAllow is told where a client cannot ask the user.
+const howToAllow = "start wsctl mcp with a --policy that allows it, or without the --approve that asks"
+
 func (o *mcpOptions) addFlags(cmd *cobra.Command) {
+	o.http.addFlags(cmd)
 	o.tools.addFlags(cmd)
 	o.env.addFlags(cmd)
 	o.place.addFlags(cmd)
@@ -48,6 +54,7 @@ func newMCPCommand(a *app) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
+	cmd.AddCommand(newMCPInstallCommand(a), newMCPInstructionsCommand(a))
 	return cmd
 }
 
@@ -57,6 +64,9 @@ func (a *app) mcp(cmd *cobra.Command, o *mcpOptions) error {
 		return err
 	}
 	if err := o.place.check(cmd); err != nil {
+		return err
+	}
+	if err := o.http.check(cmd); err != nil {
 		return err
 	}
 	// Standard output is the client's. What any package prints there goes to
@@ -69,6 +79,9 @@ func (a *app) mcp(cmd *cobra.Command, o *mcpOptions) error {
 	defer release()
 	context.AfterFunc(ctx, release)
 	return a.withTools(ctx, &o.place, &o.env, &o.tools, func(s *mcpserver.Server) error {
+		if o.http.address != "" {
+			return o.http.serve(ctx, a, s)
+		}
 		return s.ServeStdio(ctx, a.ui.in, out)
 	})
 }
@@ -93,10 +106,10 @@ func (a *app) withTools(ctx context.Context, place *placeOptions, env *envOption
 		return err
 	}
 	defer done()
-	s := mcpserver.New(set, mcpserver.Options{Version: thisBuild().Version, Logger: a.ui.logger()})
+	s := mcpserver.New(set, mcpserver.Options{Version: thisBuild().Version, HowToAllow: howToAllow, Logger: a.ui.logger()})
 	defer s.Close()
 	if err := serve(s); err != nil {
-		return &workspace.Error{Code: workspace.ErrIO, Op: "mcp", Err: err}
+		return coded(err)
 	}
 	return nil
 }
