@@ -120,6 +120,22 @@ func (w Detached) Remove(ctx context.Context, e *Engine, cacheDir string) error 
 	return removeFreshHome(ctx, cacheDir, n.Home)
 }
 
+// Reap is reaper.Reap, and also removes the fresh homes of the detached containers
+// that go; cacheDir is as in Options.
+func Reap(ctx context.Context, e *Engine, cacheDir string, o reaper.Options) ([]reaper.Container, error) {
+	list, err := reaper.Reap(ctx, e.cli, o)
+	for _, c := range list {
+		n, noteErr := readNote(c.Labels[labelNote])
+		if !c.Removed || !c.Tag.Detached || noteErr != nil || n.Home == "" {
+			continue
+		}
+		if homeErr := removeFreshHome(ctx, cacheDir, n.Home); err == nil {
+			err = homeErr
+		}
+	}
+	return list, err
+}
+
 // Pause stops all processes in the container where they are. NOT_STARTED when it
 // does not run; it is no failure that it is paused already.
 func (w Detached) Pause(ctx context.Context, e *Engine) error {

@@ -452,7 +452,7 @@ func TestDetachedPauseAndLimits(t *testing.T) {
 // and a living one is nobody's to remove.
 func TestDetachedEnds(t *testing.T) {
 	t.Parallel()
-	e, root, cli, o := connect(t), newRoot(t), enginetest.Client(t), named(t)
+	e, root, o := connect(t), newRoot(t), named(t)
 	o.FreshHome = true
 	w := up(t, e, root, o)
 	homes, err := filepath.Glob(filepath.Join(o.CacheDir, "home", "fresh-*"))
@@ -461,16 +461,19 @@ func TestDetachedEnds(t *testing.T) {
 	}
 	exec(t, adopt(t, e, o.Name), "echo x > ~/x")
 	short := named(t)
-	short.TTL = time.Second
+	short.TTL, short.FreshHome, short.CacheDir = time.Second, true, o.CacheDir
 	up(t, e, root, short)
 	eventually(t, "the one whose time is over is reaped", 20*time.Second, func() bool {
-		if _, err := reaper.Reap(t.Context(), cli, reaper.Options{}); err != nil {
+		if _, err := container.Reap(t.Context(), e, o.CacheDir, reaper.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		return len(enginetest.Below(t, root)) == 1
 	})
 	if left := only(t, root); left.ID != w.ID {
 		t.Error("the wrong one is left")
+	}
+	if left, _ := filepath.Glob(filepath.Join(o.CacheDir, "home", "fresh-*")); !slices.Equal(left, homes) {
+		t.Errorf("fresh homes after the reaping: %v, of the living one %v", left, homes)
 	}
 	if err := w.Remove(t.Context(), e, o.CacheDir); err != nil {
 		t.Error(err)

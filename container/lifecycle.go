@@ -208,7 +208,7 @@ func (d *Driver) reap(ctx context.Context) <-chan struct{} {
 		defer close(done)
 		bounded, cancel := context.WithTimeout(ctx, reapTimeout)
 		defer cancel()
-		if _, err := reaper.Reap(bounded, d.engine.cli, reaper.Options{Logger: d.log}); err != nil && ctx.Err() == nil {
+		if _, err := Reap(bounded, d.engine, d.opts.CacheDir, reaper.Options{Logger: d.log}); err != nil && ctx.Err() == nil {
 			d.log.Warn("containers of dead owners not removed", "error", err)
 		}
 	}()

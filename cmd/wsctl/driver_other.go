@@ -6,6 +6,8 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/wsctl/wsctl/container"
+	"github.com/wsctl/wsctl/reaper"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -25,6 +27,10 @@ func (a *app) containerDriver(context.Context, *placeOptions) (workspace.Driver,
 
 func (a *app) adopt(context.Context, string, *envOptions, int64) (*workspace.Workspace, error) {
 	return nil, noDriver("open")
+}
+
+func (a *app) reapOn(ctx context.Context, e *container.Engine, o reaper.Options) ([]reaper.Container, error) {
+	return reaper.Reap(ctx, e.API(), o)
 }
 
 func (a *app) examine(context.Context, *placeOptions) (*examination, error) {

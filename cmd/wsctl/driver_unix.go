@@ -12,6 +12,7 @@ import (
 	"github.com/wsctl/wsctl/container"
 	"github.com/wsctl/wsctl/host"
 	"github.com/wsctl/wsctl/keeper"
+	"github.com/wsctl/wsctl/reaper"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -135,6 +136,11 @@ func (c *connected) Ready(ctx context.Context) error {
 func (c *connected) Close() error {
 	// Both are called: the arguments come before the choice.
 	return cmp.Or(c.Driver.Close(), c.engine.Close())
+}
+
+// reapOn reaps what is on the engine.
+func (a *app) reapOn(ctx context.Context, e *container.Engine, o reaper.Options) ([]reaper.Container, error) {
+	return container.Reap(ctx, e, a.env.cacheDir(), o)
 }
 
 // guestKeeper is the keeper for a container of that image, "" for the programs

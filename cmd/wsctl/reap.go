@@ -43,7 +43,7 @@ func (a *app) reap(ctx context.Context, o reapOptions) error {
 		return err
 	}
 	defer e.Close()
-	list, reapErr := reaper.Reap(ctx, e.API(), reaper.Options{DryRun: o.dryRun, Logger: a.ui.logger()})
+	list, reapErr := a.reapOn(ctx, e, reaper.Options{DryRun: o.dryRun, Logger: a.ui.logger()})
 	if list == nil && reapErr != nil {
 		return reapErr
 	}
