@@ -3,10 +3,10 @@
 package container_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/wsctl/wsctl/container"
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/workspace"
 	"github.com/wsctl/wsctl/workspace/drivertest"
 )
@@ -16,8 +16,13 @@ import (
 // runs whole in a soak only; as another user, what a user is to commands is all
 // there is to see.
 func TestConformance(t *testing.T) {
-	t.Run("warm", func(t *testing.T) { conform(t, true) })
+	t.Parallel()
+	t.Run("warm", func(t *testing.T) {
+		t.Parallel()
+		conform(t, true)
+	})
 	t.Run("cold", func(t *testing.T) {
+		t.Parallel()
 		if testing.Short() {
 			t.Skip("-short: the cold path was left out; it takes minutes")
 		}
@@ -47,11 +52,10 @@ func conform(t *testing.T, kept bool) {
 	}
 	slower, maxArgs := 1, 0
 	var chapters []string
-	soak := os.Getenv("WSCTL_SOAK") != ""
 	switch {
 	case testing.Short():
 		chapters = []string{"exec"}
-	case !kept && !soak:
+	case !kept && !enginetest.Soak():
 		chapters = []string{"streams", "errors"}
 	}
 	if !kept {

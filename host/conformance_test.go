@@ -3,10 +3,10 @@
 package host_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/wsctl/wsctl/host"
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/workspace"
 	"github.com/wsctl/wsctl/workspace/drivertest"
 )
@@ -29,7 +29,7 @@ func conform(t *testing.T, kept bool) {
 	case testing.Short():
 		// Where a user's rights show.
 		chapters = []string{"files", "paths", "exec", "errors"}
-	case !kept && os.Getenv("WSCTL_SOAK") == "":
+	case !kept && !enginetest.Soak():
 		// Files are the same code on both ways.
 		chapters = []string{"lifecycle", "exec", "streams", "background", "processes", "errors"}
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsctl/wsctl/host"
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -55,8 +56,8 @@ func TestRootList(t *testing.T) {
 
 // A directory of many entries is paged in bounded memory, sorted, complete.
 func TestRootListLarge(t *testing.T) {
-	n := 50_000
-	if os.Getenv("WSCTL_SOAK") != "" {
+	n := 20_000
+	if enginetest.Soak() {
 		n = 200_000
 	}
 	a := newArea(t, host.TestHooks{}, host.RootOptions{})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,10 +19,10 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// race lets attack run over and over beside ours, for the time of a soak, and
-// fails when one of the two never got through: then nothing raced. Both report
-// whether they did.
-func race(t *testing.T, attack, ours func(i int) bool) {
+// race lets attack run over and over beside ours, for raceTime, and fails when
+// one of the two never got through: then nothing raced. Both report whether they
+// did. It goes on, for some seconds, until the conditions of until hold too.
+func race(t *testing.T, attack, ours func(i int) bool, until ...func() bool) {
 	t.Helper()
 	var attacks, passes atomic.Int64
 	stop := make(chan struct{})
@@ -42,9 +43,11 @@ func race(t *testing.T, attack, ours func(i int) bool) {
 	}
 	loop(&attacks, attack)
 	loop(&passes, ours)
-	time.Sleep(soak()) // the race is as long as it is; nothing is waited for
+	time.Sleep(raceTime()) // the race is as long as it is; nothing is waited for
 	// A loaded machine gets more time, so that both were there.
-	for deadline := time.Now().Add(10 * time.Second); (attacks.Load() == 0 || passes.Load() == 0) && time.Now().Before(deadline); {
+	until = append(until, func() bool { return attacks.Load() > 0 && passes.Load() > 0 })
+	missed := func(ok func() bool) bool { return !ok() }
+	for deadline := time.Now().Add(10 * time.Second); slices.ContainsFunc(until, missed) && time.Now().Before(deadline); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	close(stop)
@@ -97,7 +100,7 @@ func TestRaceRead(t *testing.T) {
 					}
 				}
 				return err == nil
-			})
+			}, func() bool { return off == "" || leaks.Load() > 0 })
 			if n := leaks.Load(); (n > 0) != (off != "") {
 				t.Errorf("guard off %q: %d reads got what is outside", off, n)
 			}
@@ -144,7 +147,10 @@ func TestRaceChangeMutation(t *testing.T) {
 	a := newArea(t, host.TestHooks{Off: "beneath"}, host.RootOptions{}, "d/secret = inside")
 	before := a.canary()
 	swap := swapper(t, a, "d")
-	race(t, swap, func(int) bool { return a.write("d/secret", "changed", workspace.WriteOptions{}) == nil })
+	race(t, swap, func(int) bool { return a.write("d/secret", "changed", workspace.WriteOptions{}) == nil }, func() bool {
+		b, _ := os.ReadFile(filepath.Join(a.out, "secret"))
+		return string(b) == "changed"
+	})
 	settle(t, a, "d", swap)
 	if a.canary() == before {
 		t.Error("the attack fails without the guard")

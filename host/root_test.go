@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsctl/wsctl/host"
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -207,15 +208,15 @@ func wantCode(t testing.TB, err error, code workspace.Code) {
 
 func asRoot() bool { return os.Geteuid() == 0 }
 
-// soak is how long a race is tried.
-func soak() time.Duration {
-	if os.Getenv("WSCTL_SOAK") != "" {
+// raceTime is how long a race is tried.
+func raceTime() time.Duration {
+	switch {
+	case enginetest.Soak():
 		return 10 * time.Second
+	case testing.Short():
+		return 100 * time.Millisecond
 	}
-	if testing.Short() {
-		return 200 * time.Millisecond
-	}
-	return 700 * time.Millisecond
+	return 300 * time.Millisecond
 }
 
 func mkfifo(t testing.TB, path string) { t.Helper(); check(t, unix.Mkfifo(path, 0o666)) }

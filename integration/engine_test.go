@@ -45,18 +45,22 @@ func silentEngine(t *testing.T) (address string, reached <-chan struct{}) {
 }
 
 func TestSilentEngineIsToldInSeconds(t *testing.T) {
+	t.Parallel()
 	address, _ := silentEngine(t)
 	for _, verb := range [][]string{{"run", "--", "true"}, {"ps"}, {"reap"}} {
-		cmd := command(t, verb...)
-		cmd.Env = append(cmd.Env, "DOCKER_HOST="+address)
-		began := time.Now()
-		r := runCommand(t, cmd)
-		if r.code != 125 || !strings.HasPrefix(r.stderr, "UNAVAILABLE: ") || strings.Count(r.stderr, "\n") != 1 {
-			t.Errorf("%v: status %d\n%s", verb, r.code, r.stderr)
-		}
-		if took := time.Since(began); took > 15*time.Second {
-			t.Errorf("%v: it took %v", verb, took)
-		}
+		t.Run(verb[0], func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t, verb...)
+			cmd.Env = append(cmd.Env, "DOCKER_HOST="+address)
+			began := time.Now()
+			r := runCommand(t, cmd)
+			if r.code != 125 || !strings.HasPrefix(r.stderr, "UNAVAILABLE: ") || strings.Count(r.stderr, "\n") != 1 {
+				t.Errorf("%v: status %d\n%s", verb, r.code, r.stderr)
+			}
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("%v: it took %v", verb, took)
+			}
+		})
 	}
 }
 

@@ -164,7 +164,7 @@ func (b *battle) fight(attack string, operations []operation) {
 		return err == nil
 	}
 	began := time.Now()
-	for i := 0; time.Since(began) < battleTime(b.t) || !complete() && time.Since(began) < battleTime(b.t)+20*time.Second; i++ {
+	for i := 0; time.Since(began) < battleTime() || !complete() && time.Since(began) < battleTime()+20*time.Second; i++ {
 		o := i % len(operations)
 		leak, err := operations[o].do(b, i)
 		switch {
@@ -210,19 +210,11 @@ func (b *battle) fight(attack string, operations []operation) {
 }
 
 // battleTime is how long one fight takes.
-func battleTime(t testing.TB) time.Duration {
-	t.Helper()
-	switch os.Getenv("WSCTL_SOAK") {
-	case "":
-		return 2 * time.Second
-	case "1":
+func battleTime() time.Duration {
+	if enginetest.Soak() {
 		return 20 * time.Second
 	}
-	d, err := time.ParseDuration(os.Getenv("WSCTL_SOAK"))
-	if err != nil {
-		t.Fatalf("WSCTL_SOAK: %v", err)
-	}
-	return d
+	return 2 * time.Second
 }
 
 // eachAttack runs a fight for each attack and each way to write the link.

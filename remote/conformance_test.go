@@ -4,7 +4,6 @@ package remote_test
 
 import (
 	"net/http/httptest"
-	"os"
 	"runtime"
 	"testing"
 
@@ -89,7 +88,7 @@ func (b both) Close() error {
 // keeps.
 func TestConformance(t *testing.T) {
 	var chapters []string
-	if os.Getenv("WSCTL_SOAK") == "" {
+	if !enginetest.Soak() {
 		chapters = []string{"lifecycle", "files", "paths", "exec", "streams", "processes", "errors"}
 	}
 	drivertest.Run(t, drivertest.Harness{

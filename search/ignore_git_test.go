@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/search"
 )
 
@@ -92,7 +93,7 @@ func (r ruleMaker) tree(t *testing.T, dir string, depth int) {
 func TestIgnoreIsGits(t *testing.T) {
 	git := oracle(t, "git", "git")
 	trees, answers, ignored := 12, 0, 0
-	if os.Getenv("WSCTL_SOAK") != "" {
+	if enginetest.Soak() {
 		trees = 200
 	}
 	for seed := range trees {

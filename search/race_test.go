@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/search"
 )
 
@@ -49,7 +50,7 @@ func TestRace(t *testing.T) {
 		}
 	}
 	length := 700 * time.Millisecond
-	if os.Getenv("WSCTL_SOAK") != "" {
+	if enginetest.Soak() {
 		length = 10 * time.Second
 	}
 	begun := time.Now()

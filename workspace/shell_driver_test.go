@@ -171,8 +171,11 @@ func shells(t *testing.T) map[string]string {
 
 // eachShell runs f with every shell in a workspace of its own.
 func eachShell(t *testing.T, f func(t *testing.T, s *shellTest)) {
+	t.Helper()
+	t.Parallel()
 	for name, path := range shells(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			dir, err := filepath.EvalSymlinks(t.TempDir())
 			if err != nil {
 				t.Fatal(err)

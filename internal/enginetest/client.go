@@ -71,10 +71,14 @@ func Missing(t testing.TB, reason string) {
 	t.Skip(reason)
 }
 
+// Soak reports whether this is `make soak`: tests then take the time that all
+// their rounds need.
+func Soak() bool { return os.Getenv("WSCTL_SOAK") == "1" }
+
 // Rounds is the number of rounds for a test that repeats something full times
 // in `make soak`: all of them there, a tenth (at least one) otherwise.
 func Rounds(full int) int {
-	if os.Getenv("WSCTL_SOAK") == "1" {
+	if Soak() {
 		return full
 	}
 	return max(1, full/10)

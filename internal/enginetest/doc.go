@@ -11,7 +11,7 @@
 // Environment, all optional:
 //
 //	WSCTL_REQUIRE_DOCKER=1  what a test needs and does not find fails it; otherwise it is skipped with the reason
-//	WSCTL_SOAK=1            [Rounds] gives full counts
+//	WSCTL_SOAK=1            [Soak] holds, and [Rounds] gives full counts
 //	WSCTL_TEST_KEEPER       a built wskeeper, for users that cannot build one
 //	WSCTL_TEST_PROBE        a built probe, likewise
 //	DOCKER_HOST and the like, as the docker CLI reads them
