@@ -165,9 +165,9 @@ func TestOwnPath(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, kept bool) {
 		ws := open(t, kept, host.Options{})
-		if _, err := ws.WriteFile(t.Context(), "bin/sh", []byte("#!/bin/sh\necho mine\n"), workspace.WriteOptions{Perm: 0o777}); err != nil {
-			t.Fatal(err)
-		}
+		// A command makes it: what this process has open for writing, a process
+		// that it starts at that moment has too, and then nobody can run it.
+		run(t, ws, `mkdir bin; printf '#!/bin/sh\necho mine\n' > bin/sh; chmod +x bin/sh`)
 		for _, c := range []workspace.Command{
 			{Args: []string{"sh"}, Env: []string{"PATH=" + ws.Root() + "/bin:/usr/bin:/bin"}},
 			{Args: []string{"./sh"}, Dir: "bin"},

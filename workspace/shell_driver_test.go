@@ -181,7 +181,7 @@ func eachShell(t *testing.T, f func(t *testing.T, s *shellTest)) {
 				t.Fatal(err)
 			}
 			d := &processes{inprocess: newInprocess(nil), dir: dir}
-			ws := open(t, d, workspace.Options{KillGrace: 400 * time.Millisecond})
+			ws := open(t, d, workspace.Options{KillGrace: time.Second})
 			sh, err := ws.OpenShell(t.Context(), workspace.ShellOptions{Path: path})
 			if err != nil {
 				t.Fatal(err)
