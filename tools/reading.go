@@ -85,7 +85,10 @@ func (c *call) contentRoom() int {
 // left is what is left of the room.
 func (f *readable) fits(b []byte, room int) (n, left int) {
 	for n < len(b) {
-		r, size := utf8.DecodeRune(b[n:])
+		r, size := rune(b[n]), 1
+		if r >= utf8.RuneSelf {
+			r, size = utf8.DecodeRune(b[n:])
+		}
 		cost := 1
 		if !f.textOnly {
 			cost += jsonCost(r)
@@ -170,9 +173,14 @@ func (f *readable) readBytes(in readFileInput) error {
 	return nil
 }
 
-// pageBytes is more than can fit in the result: a character has at most four
-// bytes.
-func (f *readable) pageBytes() int64 { return 4 * int64(f.room) }
+// pageBytes is all that can fit in the result: a character has at most four
+// bytes, and takes room in both forms.
+func (f *readable) pageBytes() int64 {
+	if f.textOnly {
+		return 4 * int64(f.room)
+	}
+	return 2 * int64(f.room)
+}
 
 // takeBytes shows as much of b as fits: as text when it is, else in
 // hexadecimal.

@@ -3,95 +3,118 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
-	"strings"
+	"os"
 	"time"
 
-	"github.com/wsctl/wsctl/host"
-	"github.com/wsctl/wsctl/search"
-	"github.com/wsctl/wsctl/workspace"
+	"github.com/wsctl/wsctl/tools"
 )
 
-// measureTools compares what tools do with the programs that people use for it.
+// measureTools compares what tools do with how people do it without them.
 func measureTools(ctx context.Context, r *report, _ options) error {
-	return measureSearch(ctx, r)
+	t, err := openTree()
+	if err != nil {
+		return err
+	}
+	for _, measure := range []func(context.Context, *report) error{t.toolReads, t.toolEdits} {
+		if err := measure(ctx, r); err != nil {
+			return errors.Join(err, t.close())
+		}
+	}
+	return errors.Join(t.close(), measureSearch(ctx, r))
 }
 
-// measureSearch searches the tree of Go itself.
-func measureSearch(ctx context.Context, r *report) error {
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-	if err != nil {
-		return fmt.Errorf("go env GOROOT: %w", err)
-	}
-	dir := strings.TrimSpace(string(root))
-	d, err := host.New(dir, host.Options{})
+// callTool calls a tool that must not fail.
+func callTool(ctx context.Context, set *tools.Set, name string, args any) error {
+	raw, err := json.Marshal(args)
 	if err != nil {
 		return err
 	}
-	ws, err := workspace.New(d, workspace.Options{})
-	if err != nil {
-		return errors.Join(err, d.Close())
+	if result := set.Call(ctx, tools.Request{Name: name, Args: raw}); result.IsError {
+		return fmt.Errorf("%s: %s", name, result.Text)
 	}
-	defer ws.Close()
-	for _, g := range []struct {
-		name, pattern string
-		ignoreCase    bool
-		some          bool // it has a match
-		limit         float64
-	}{
-		{"literal", "Context", false, true, 1.5},
-		{"no-hit", "zqzqNoSuchText", false, false, 1.5},
-		{"regexp", "func .*Context", false, true, 2},
-		{"ignore-case", "deadline", true, true, 3},
-	} {
-		ours := &side{name: "search.Grep", call: func() error {
-			m, err := search.Grep(ctx, ws, g.pattern, search.GrepOptions{IgnoreCase: g.ignoreCase})
-			if err == nil && ((m.Count > 0) != g.some || m.Searched < 1000) {
-				err = fmt.Errorf("%d matches in %d files", m.Count, m.Searched)
-			}
-			return err
-		}}
-		args := []string{"--no-config", "--line-number", "-e", g.pattern, dir}
-		if g.ignoreCase {
-			args = append([]string{"--ignore-case"}, args...)
-		}
-		rg := &side{name: "rg", call: program(ctx, g.some, "rg", args...)}
-		if err := alternate(ctx, 7*time.Second, ours, rg); err != nil {
-			return err
-		}
-		r.compared("grep "+g.pattern+" in the Go tree", ours, rg)
-		r.add(bar{name: "tools.grep-" + g.name, measured: ours.ratio(rg, 0.5), limit: g.limit})
-	}
-	ours := &side{name: "search.Glob", call: func() error {
-		f, err := search.Glob(ctx, ws, "**/*_test.go", search.FindOptions{})
-		if err == nil && f.Total < 100 {
-			err = fmt.Errorf("%d files", f.Total)
-		}
-		return err
-	}}
-	fd := &side{name: "fdfind", call: program(ctx, true, "fdfind", "--glob", "*_test.go", dir)}
-	if err := alternate(ctx, 4*time.Second, ours, fd); err != nil {
-		return err
-	}
-	r.compared("glob **/*_test.go in the Go tree", ours, fd)
-	r.add(bar{name: "tools.glob", measured: ours.ratio(fd, 0.5), limit: 1.5})
 	return nil
 }
 
-// program runs a program, its output dropped. Where it is to find nothing it
-// exits with 1.
-func program(ctx context.Context, finds bool, name string, args ...string) func() error {
-	return func() error {
-		err := exec.CommandContext(ctx, name, args...).Run()
-		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 && !finds {
-			err = nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		return nil
+const (
+	hugeFile  = 1 << 30 // bytes
+	hugeTouch = 4 << 20 // bytes of text in its middle; the rest is a hole
+	editFile  = 2 << 20 // bytes
+)
+
+// toolReads reads text by its byte offset in the middle of a file of 1 GiB.
+func (t *tree) toolReads(ctx context.Context, r *report) error {
+	const name = "huge"
+	f, err := os.Create(t.path(name))
+	if err != nil {
+		return err
 	}
+	text := bytes.Repeat([]byte("a line of text in the middle of a large file\n"), hugeTouch/45)
+	_, err = f.WriteAt(text, hugeFile/2)
+	if err = errors.Join(err, f.Truncate(hugeFile), f.Close()); err != nil {
+		return err
+	}
+	set, err := tools.NewSet(t.ws, tools.Options{})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	at := int64(hugeFile / 2)
+	ours := &side{name: "read_file", block: 20, call: func() error {
+		if at += 100_000; at > hugeFile/2+hugeTouch-200_000 {
+			at = hugeFile / 2
+		}
+		return callTool(ctx, set, "read_file", map[string]any{"path": name, "byte_offset": at})
+	}}
+	b := make([]byte, 48<<10)
+	std := &side{name: "open, pread 48 KiB, close", block: 20, call: func() error {
+		f, err := os.Open(t.path(name))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = f.ReadAt(b, hugeFile/2)
+		return err
+	}}
+	if err := alternate(ctx, 3*time.Second, ours, std); err != nil {
+		return err
+	}
+	r.compared("a page in the middle of 1 GiB", ours, std)
+	r.add(bar{name: "tools.read-middle-of-1gib-ms", measured: float64(ours.at(0.5)) / float64(time.Millisecond), limit: 10})
+	return nil
+}
+
+// toolEdits changes a line in the middle of a file of 2 MiB, beside a durable
+// write of that file by hand.
+func (t *tree) toolEdits(ctx context.Context, r *report) error {
+	const name = "edited"
+	line := []byte("func somethingOfAboutThisLength(ctx context.Context) error {\n")
+	content := bytes.Repeat(line, editFile/len(line)/2)
+	content = append(append(content, "value 0\n"...), content...)
+	if err := os.WriteFile(t.path(name), content, 0o644); err != nil {
+		return err
+	}
+	set, err := tools.NewSet(t.ws, tools.Options{})
+	if err != nil {
+		return err
+	}
+	defer set.Close()
+	n := 0
+	ours := &side{name: "edit_file", call: func() error {
+		n++
+		return callTool(ctx, set, "edit_file", map[string]any{
+			"path": name, "old_string": fmt.Sprintf("value %d\n", n-1), "new_string": fmt.Sprintf("value %d\n", n),
+		})
+	}}
+	hand := &side{name: "create, write, fsync, rename, fsync", call: func() error { return t.writeByHand("by-hand", content) }}
+	if err := alternate(ctx, 5*time.Second, ours, hand); err != nil {
+		return err
+	}
+	r.compared("edit a file of 2 MiB", ours, hand)
+	r.add(bar{name: "tools.edit-2mib", measured: ours.ratio(hand, 0.5), limit: 3})
+	return nil
 }
