@@ -81,9 +81,9 @@ func (t *target) readAll(ctx context.Context, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer closeFD(fd)
-	// The size is only where to start: the file may grow, or claim more
-	// than memory holds.
-	b := make([]byte, 0, min(t.st.Size, copyBuffer)+1)
+	// The size is only where to start: the file may grow, or, where there is
+	// no limit, claim more than memory holds.
+	b := make([]byte, 0, min(t.st.Size, max(limit, copyBuffer))+1)
 	for {
 		if err := ctx.Err(); err != nil {
 			return nil, err
