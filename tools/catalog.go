@@ -15,5 +15,8 @@ func catalog() []*Tool {
 		processInput(),
 		processSignal(),
 		processList(),
+		snapshotCheckpoint(),
+		snapshotList(),
+		snapshotDiff(),
 	}
 }

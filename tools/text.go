@@ -70,5 +70,8 @@ func count[N int | int64](n N, noun string) string {
 	case strings.HasSuffix(noun, "s"):
 		noun += "e"
 	}
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok {
+		noun = stem + "rie"
+	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }
