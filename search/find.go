@@ -116,7 +116,7 @@ func List(ctx context.Context, ws *workspace.Workspace, o FindOptions) (*Found, 
 	if err := o.check("list", Anything); err != nil {
 		return nil, err
 	}
-	return find(ctx, ws, nil, o)
+	return find(ctx, ws, "list", nil, o)
 }
 
 // Glob finds the entries whose path below Scope.Path matches the pattern. A
@@ -141,7 +141,7 @@ func Glob(ctx context.Context, ws *workspace.Workspace, pattern string, o FindOp
 	case base != "":
 		o.Path = joined(strings.TrimRight(o.Path, "/"), base)
 	}
-	return find(ctx, ws, names, o)
+	return find(ctx, ws, "glob", names, o)
 }
 
 // splitPattern takes off the directories that a pattern begins with and that
@@ -168,10 +168,10 @@ func splitPattern(pattern string) (base, rest string) {
 }
 
 // find is List with a pattern.
-func find(ctx context.Context, ws *workspace.Workspace, names *Pattern, o FindOptions) (*Found, error) {
+func find(ctx context.Context, ws *workspace.Workspace, op string, names *Pattern, o FindOptions) (*Found, error) {
 	at, err := ws.Rel(o.Path)
 	if err != nil {
-		return nil, err
+		return nil, named(err, op, o.Path)
 	}
 	w := walk[Entry]{
 		scope: o.Scope, names: names, batch: 1024,
@@ -211,7 +211,7 @@ func find(ctx context.Context, ws *workspace.Workspace, names *Pattern, o FindOp
 		return true
 	})
 	if err != nil {
-		return nil, named(err, o.Path)
+		return nil, named(err, op, o.Path)
 	}
 	slices.SortFunc(all, func(a, b Entry) int {
 		return cmp.Or(b.Modified.Compare(a.Modified), strings.Compare(a.Path, b.Path))
@@ -247,11 +247,11 @@ func (e *Entry) describe(ctx context.Context, ws *workspace.Workspace) error {
 	return nil
 }
 
-// named gives an error the path as the caller spelled it.
-func named(err error, path string) error {
+// named gives an error the verb, and the path as the caller spelled it.
+func named(err error, op, path string) error {
 	if e, ok := err.(*workspace.Error); ok {
 		same := *e
-		same.Path = path
+		same.Op, same.Path = op, path
 		return &same
 	}
 	return err

@@ -171,7 +171,7 @@ func Grep(ctx context.Context, ws *workspace.Workspace, pattern string, o GrepOp
 	}
 	at, err := ws.Rel(o.Path)
 	if err != nil {
-		return nil, err
+		return nil, named(err, "grep", o.Path)
 	}
 	w := walk[FileMatches]{
 		scope: o.Scope, names: names, batch: inlineEntries,
@@ -198,7 +198,7 @@ func Grep(ctx context.Context, ws *workspace.Workspace, pattern string, o GrepOp
 		return grepFile(ctx, ws, at, e, &o)
 	}
 	if err != nil {
-		return nil, named(err, o.Path)
+		return nil, named(err, "grep", o.Path)
 	}
 	out := page.out
 	out.Skipped, out.Incomplete, out.Searched = done.skipped, done.incomplete, done.skipped.searched
@@ -225,7 +225,7 @@ func grepFile(ctx context.Context, ws *workspace.Workspace, at string, e *expres
 	s := newSearcher(ctx, e, o, &scratch{})
 	found, err := s.file(f, tidy(at))
 	if err != nil {
-		return nil, named(err, o.Path)
+		return nil, named(err, "grep", o.Path)
 	}
 	page := pager{o: o, out: Matches{Files: []FileMatches{}, Searched: 1}}
 	if found != nil {

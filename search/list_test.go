@@ -56,8 +56,13 @@ func TestList(t *testing.T) {
 		path string
 		code workspace.Code
 	}{
-		{"missing", workspace.ErrNotFound}, {"a.txt", workspace.ErrNotDirectory}, {"out", workspace.ErrOutside}, {"..", workspace.ErrOutside},
-		{".wsctl", workspace.ErrInvalidPath}, {"fifo", workspace.ErrNotDirectory}, {"loop", workspace.ErrInvalidPath},
+		{"missing", workspace.ErrNotFound},
+		{"a.txt", workspace.ErrNotDirectory},
+		{"out", workspace.ErrOutside},
+		{"..", workspace.ErrOutside},
+		{".wsctl", workspace.ErrInvalidPath},
+		{"fifo", workspace.ErrNotDirectory},
+		{"loop", workspace.ErrInvalidPath},
 	} {
 		_, err := search.List(bg, ws, search.FindOptions{Scope: search.Scope{Path: c.path}})
 		wantCode(t, c.path, err, c.code)

@@ -75,7 +75,8 @@ func (s *Skipped) Total() int {
 	return s.Hidden + s.Ignored + s.Links + s.Special + s.TooLarge + s.Unreadable
 }
 
-func (s *Skipped) add(o *Skipped) {
+// Add adds what another search skipped.
+func (s *Skipped) Add(o *Skipped) {
 	s.searched += o.searched
 	s.Hidden += o.Hidden
 	s.Ignored += o.Ignored

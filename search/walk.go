@@ -99,7 +99,7 @@ func (w *walk[R]) tell(tell func(R) bool) (out outcome) {
 	defer w.queue.stop()
 	seen := 0
 	for t := w.queue.tell(); t != nil; t = w.queue.tell() {
-		out.skipped.add(&t.skips)
+		out.skipped.Add(&t.skips)
 		for _, r := range t.found {
 			if !tell(r) {
 				return out

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -20,6 +21,10 @@ const (
 	exitCheckFailed = 1
 	// exitOperation is that of an operation on files that failed.
 	exitOperation = 1
+	// exitNothing and exitSearch are those of a search that finds nothing and
+	// of one that failed, as of grep(1).
+	exitNothing = 1
+	exitSearch  = 2
 	// exitFailure is wsctl's own failure, as that of env(1) and timeout(1):
 	// no command gave it.
 	exitFailure = 125
@@ -59,6 +64,8 @@ type operationError struct {
 	// object is what --json prints, the failure included; nil: the failure
 	// alone.
 	object any
+	// status is the exit status; 0: exitOperation.
+	status int
 }
 
 func (e *operationError) Error() string { return e.err.Error() }
@@ -81,6 +88,16 @@ func failedOperation(err error, object any) error {
 	return &operationError{err: err, object: object}
 }
 
+// failedSearch marks err, which may be nil, as that of a search, unless it is a
+// status already.
+func failedSearch(err error) error {
+	var status exitStatus
+	if err == nil || errors.As(err, &status) {
+		return err
+	}
+	return &operationError{err: err, status: exitSearch}
+}
+
 // statusOf maps an error to the exit status: the only place where that is
 // decided.
 func statusOf(err error) int {
@@ -95,7 +112,7 @@ func statusOf(err error) int {
 	case errors.As(err, &interrupted):
 		return exitSignal + int(interrupted.sig)
 	case errors.As(err, &operation):
-		return exitOperation
+		return cmp.Or(operation.status, exitOperation)
 	}
 	return exitFailure
 }

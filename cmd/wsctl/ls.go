@@ -10,11 +10,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/wsctl/wsctl/container"
+	"github.com/wsctl/wsctl/workspace"
 )
 
 const lsLong = `List the workspaces of "wsctl up" on this engine, those that others made included.
 "wsctl ps" lists all containers of wsctl. Nothing is changed, and no time to live
-is renewed.`
+is renewed.
+
+With a PATH list that directory of the root, with -R or --depth also what lies
+below it. Hidden entries are left out unless -a is given, and what .gitignore
+ignores unless --no-ignore is. "wsctl file ls" lists every entry of a directory.`
+
+const lsExample = `  wsctl ls
+  wsctl ls --json | jq -r '.workspaces[] | select(.state != "running") | .name'
+  wsctl ls -l src
+  wsctl ls -R --time --limit 20 .`
 
 // workspaceText is a detached workspace in JSON.
 type workspaceText struct {
@@ -51,23 +61,27 @@ type workspaceList struct {
 }
 
 func newLsCommand(a *app) *cobra.Command {
-	var asJSON bool
+	var o lsFilesOptions
 	cmd := &cobra.Command{
-		Use:     "ls [--json]",
-		Short:   "List the workspaces",
-		Long:    lsLong,
-		Example: "  wsctl ls\n  wsctl ls --json | jq -r '.workspaces[] | select(.state != \"running\") | .name'",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return usagef("ls", "%q is too much; for the files of a directory use wsctl file ls", args[0])
+		Use:               "ls [flags] [PATH]",
+		Short:             "List the workspaces, or the files of a directory",
+		Long:              lsLong,
+		Example:           lsExample,
+		Args:              takes(0, 1, "at most one path"),
+		ValidArgsFunction: a.completePath(&o.tree),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				if flag := aboutFiles(cmd); flag != "" {
+					return usagef(verbOf(cmd), "%s is about files; give a path, . for the root", flag)
+				}
+				return a.listWorkspaces(cmd.Context(), o.tree.json)
 			}
-			return nil
-		},
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.listWorkspaces(cmd.Context(), asJSON)
+			return a.searching(cmd, &o.searchOptions, func(ctx context.Context, t *tree, ws *workspace.Workspace) error {
+				return failedOperation(a.listFiles(ctx, t, ws, &o, args[0]), nil)
+			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	o.addFlags(cmd)
 	return cmd
 }
 

@@ -6,7 +6,7 @@ import "github.com/spf13/cobra"
 
 // treeVerbs are the verbs that open a root on this machine themselves.
 func treeVerbs(a *app) []*cobra.Command {
-	return []*cobra.Command{newFileCommand(a), newStatusCommand(a)}
+	return []*cobra.Command{newFileCommand(a), newGrepCommand(a), newGlobCommand(a), newStatusCommand(a)}
 }
 
 // workspaceVerbs are the verbs about detached workspaces.
