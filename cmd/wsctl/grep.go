@@ -26,7 +26,7 @@ the search failed.`
 const grepExample = `  wsctl grep 'func .*Context' src
   wsctl grep -i -g '*.go' deadline
   wsctl grep -F -- '->' main.c
-  wsctl grep -l TODO
+  wsctl grep -l -w Deprecated
   wsctl grep --json -C 2 panic | jq -r '.files[].path'`
 
 // grepOptions are the flags of grep.
