@@ -40,7 +40,7 @@ var layers = map[string][]string{
 	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "search", "tools", "mcpserver", "remote", "orchestrator"},
 
 	// Support of tests and measurements; nothing above imports it but tests.
-	"internal/bench":            {"workspace", "host", "snapshot", "container", "keeper", "reaper", "search", "tools"},
+	"internal/bench":            {"workspace", "host", "snapshot", "container", "keeper", "reaper", "search", "tools", "remote"},
 	"internal/enginetest":       {},
 	"internal/enginetest/probe": {},
 	"internal/testrun":          {},
