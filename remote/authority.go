@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"maps"
 	"slices"
@@ -24,13 +25,27 @@ type Authority struct {
 
 	mu      sync.Mutex
 	revoked map[string]bool
-	// inUse are the ends of the requests under way, by the ids of their
-	// tokens.
-	inUse map[string]map[*use]struct{}
+	// good are tokens whose signature was found to be right, by a hash that
+	// does not tell them. What can change (time, revocation) is not in it.
+	good map[[sha256.Size]byte]*checked
+	// inUse are the requests under way.
+	inUse map[*use]struct{}
 }
 
+// checked is what a token with a good signature says.
+type checked struct {
+	who Identity
+	ids []string // its own and those that it was narrowed from
+}
+
+// maxGood bounds what is remembered.
+const maxGood = 1024
+
 // use is a request under way.
-type use struct{ end context.CancelCauseFunc }
+type use struct {
+	ids []string
+	end context.CancelCauseFunc
+}
 
 // NewKey makes a key.
 func NewKey() []byte {
@@ -45,7 +60,10 @@ func NewAuthority(key []byte, revoked ...string) (*Authority, error) {
 	if len(key) != KeySize {
 		return nil, workspace.Errorf(workspace.ErrInvalidArgument, "token", "", "the key has %d bytes; make one of %d with NewKey", len(key), KeySize)
 	}
-	a := &Authority{key: slices.Clone(key), revoked: map[string]bool{}, inUse: map[string]map[*use]struct{}{}}
+	a := &Authority{
+		key: slices.Clone(key), revoked: map[string]bool{},
+		good: map[[sha256.Size]byte]*checked{}, inUse: map[*use]struct{}{},
+	}
 	for _, id := range revoked {
 		a.revoked[id] = true
 	}
@@ -78,7 +96,11 @@ func (a *Authority) Revoke(ids ...string) {
 	var ending []*use
 	for _, id := range ids {
 		a.revoked[id] = true
-		ending = slices.AppendSeq(ending, maps.Keys(a.inUse[id]))
+	}
+	for u := range a.inUse {
+		if a.isRevoked(u.ids) {
+			ending = append(ending, u)
+		}
 	}
 	a.mu.Unlock()
 	for _, u := range ending {
@@ -107,14 +129,51 @@ type Identity struct {
 
 // Check returns what a token allows now.
 func (a *Authority) Check(t Token) (Identity, error) {
-	id, _, err := a.check(t)
-	return id, err
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	c, err := a.check(t)
+	if err != nil {
+		return Identity{}, err
+	}
+	return c.who, nil
 }
 
-func (a *Authority) check(t Token) (Identity, []string, error) {
+// isRevoked reports whether one of ids was revoked; a.mu is held.
+func (a *Authority) isRevoked(ids []string) bool {
+	return slices.ContainsFunc(ids, func(id string) bool { return a.revoked[id] })
+}
+
+// check returns what a token says if it is good now; a.mu is held.
+func (a *Authority) check(t Token) (*checked, error) {
+	if len(t) > maxToken {
+		return nil, badToken("it is too long")
+	}
+	sum := sha256.Sum256([]byte(t))
+	c := a.good[sum]
+	if c == nil {
+		var err error
+		if c, err = a.verify(t); err != nil {
+			return nil, err
+		}
+		if len(a.good) >= maxGood {
+			clear(a.good)
+		}
+		a.good[sum] = c
+	}
+	switch {
+	case !time.Now().Before(c.who.Expires):
+		return nil, badToken(errExpired.Error())
+	case a.isRevoked(c.ids):
+		return nil, badToken(errRevoked.Error())
+	}
+	return c, nil
+}
+
+// verify checks the signature of a token and reads it.
+func (a *Authority) verify(t Token) (*checked, error) {
 	p, err := parseToken(t)
 	if err != nil {
-		return Identity{}, nil, err
+		return nil, err
 	}
 	signature := sign(a.key, p.nonce)
 	ids := make([]string, 0, len(p.blocks))
@@ -124,55 +183,31 @@ func (a *Authority) check(t Token) (Identity, []string, error) {
 	}
 	// Nothing that a block says counts before this.
 	if !hmac.Equal(signature, p.signature) {
-		return Identity{}, nil, badToken("it was not issued by this server")
+		return nil, badToken("it was not issued by this server")
 	}
 	g, err := p.grant()
 	if err != nil {
-		return Identity{}, nil, err
+		return nil, err
 	}
-	if !time.Now().Before(g.Expires) {
-		return Identity{}, nil, badToken(errExpired.Error())
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, id := range ids {
-		if a.revoked[id] {
-			return Identity{}, nil, badToken(errRevoked.Error())
-		}
-	}
-	return Identity{Grant: g, Token: ids[len(ids)-1]}, ids, nil
+	return &checked{Identity{Grant: g, Token: ids[len(ids)-1]}, ids}, nil
 }
 
-// admit checks t and returns a context that ends with it. done must follow.
-func (a *Authority) admit(ctx context.Context, t Token) (_ Identity, _ context.Context, done func(), err error) {
-	who, ids, err := a.check(t)
-	if err != nil {
-		return Identity{}, nil, nil, err
-	}
-	ctx, stop := context.WithDeadlineCause(ctx, who.Expires, errExpired)
-	ctx, end := context.WithCancelCause(ctx)
-	u := &use{end: end}
+// admit checks t and registers a request with it, which end ends when the token
+// is revoked or expires. done must follow.
+func (a *Authority) admit(t Token, end context.CancelCauseFunc) (_ Identity, done func(), err error) {
 	a.mu.Lock()
-	for _, id := range ids {
-		if a.revoked[id] { // since it was checked
-			end(errRevoked)
-		}
-		if a.inUse[id] == nil {
-			a.inUse[id] = map[*use]struct{}{}
-		}
-		a.inUse[id][u] = struct{}{}
+	defer a.mu.Unlock()
+	c, err := a.check(t)
+	if err != nil {
+		return Identity{}, nil, err
 	}
-	a.mu.Unlock()
-	return who, ctx, func() {
+	u := &use{c.ids, end}
+	a.inUse[u] = struct{}{}
+	expiry := time.AfterFunc(time.Until(c.who.Expires), func() { end(errExpired) })
+	return c.who, func() {
+		expiry.Stop()
 		a.mu.Lock()
-		for _, id := range ids {
-			delete(a.inUse[id], u)
-			if len(a.inUse[id]) == 0 {
-				delete(a.inUse, id)
-			}
-		}
-		a.mu.Unlock()
-		end(nil)
-		stop()
+		defer a.mu.Unlock()
+		delete(a.inUse, u)
 	}, nil
 }

@@ -2,7 +2,6 @@ package remote
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"io/fs"
@@ -126,8 +125,8 @@ func (o *file) get(first, n int64, bytes string) (*stream, error) {
 
 // describedBy is what an answer says of the file that it carries.
 func describedBy(resp *http.Response, name string) (*fileInfo, error) {
-	var m fileMessage
-	if err := json.Unmarshal([]byte(resp.Header.Get(headerFile)), &m); err != nil {
+	m, ok := describedIn(resp.Header.Get(headerFile))
+	if !ok {
 		return nil, misbehaved("it sends a file and does not describe it")
 	}
 	info, err := m.info(name)

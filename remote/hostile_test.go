@@ -57,6 +57,8 @@ func say(body string) http.HandlerFunc {
 
 const aFile = `"type":"file","perm":420,"size":3,"modified":"2020-01-01T00:00:00Z","changed":"2020-01-01T00:00:00Z","version":"v","id":"1","uid":0,"gid":0,"links":1`
 
+const aDescription = `size=3, perm=420, uid=0, gid=0, links=1, modified="2020-01-01T00:00:00Z", changed="2020-01-01T00:00:00Z", version="v", id="1"`
+
 func entries(more bool, names ...string) string {
 	var list []string
 	for _, n := range names {
@@ -164,10 +166,13 @@ func TestAFileThatIsNotSentAsPromisedIsAnError(t *testing.T) {
 			_, _ = io.WriteString(w, body)
 		}
 	}
-	good := "{" + aFile + "}"
+	const good = aDescription
 	for what, answer := range map[string]http.HandlerFunc{
 		"no description":     file("", "3", "abc"),
-		"a directory":        file(strings.Replace(good, `"file"`, `"directory"`, 1), "3", "abc"),
+		"a negative size":    file(strings.Replace(good, "size=3", "size=-3", 1), "3", "abc"),
+		"a mode":             file(strings.Replace(good, "perm=420", "perm=99999", 1), "3", "abc"),
+		"half a description": file(good[:40], "3", "abc"),
+		"more of it":         file(good+", type=x", "3", "abc"),
 		"more than its size": file(good, "4", "abcd"),
 		"less than its size": file(good, "2", "ab"),
 		"half of it":         file(good, "3", "a"),
@@ -255,7 +260,7 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 	}
 	// Half an answer, and then nothing.
 	ws, err = lie(t, honest, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Wsctl-File", "{"+aFile+"}")
+		w.Header().Set("Wsctl-File", aDescription)
 		w.Header().Set("Content-Length", "3")
 		_, _ = io.WriteString(w, "a")
 		w.(http.Flusher).Flush()

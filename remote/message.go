@@ -199,36 +199,61 @@ type fileMessage struct {
 }
 
 // types are the names of file types.
-var types = map[fs.FileMode]string{
-	0:                                 "file",
-	fs.ModeDir:                        "directory",
-	fs.ModeSymlink:                    "link",
-	fs.ModeNamedPipe:                  "fifo",
-	fs.ModeSocket:                     "socket",
-	fs.ModeDevice:                     "block device",
-	fs.ModeDevice | fs.ModeCharDevice: "character device",
-	fs.ModeIrregular:                  "other",
+var types = [...]struct {
+	mode fs.FileMode
+	name string
+}{
+	{0, "file"},
+	{fs.ModeDir, "directory"},
+	{fs.ModeSymlink, "link"},
+	{fs.ModeNamedPipe, "fifo"},
+	{fs.ModeSocket, "socket"},
+	{fs.ModeDevice, "block device"},
+	{fs.ModeDevice | fs.ModeCharDevice, "character device"},
+	{fs.ModeIrregular, "other"},
 }
 
 // special are the mode bits beside type and permission, with their st_mode.
-var special = map[fs.FileMode]uint32{fs.ModeSetuid: 0o4000, fs.ModeSetgid: 0o2000, fs.ModeSticky: 0o1000}
+var special = [...]struct {
+	mode fs.FileMode
+	st   uint32
+}{{fs.ModeSetuid, 0o4000}, {fs.ModeSetgid, 0o2000}, {fs.ModeSticky, 0o1000}}
+
+func typeName(mode fs.FileMode) string {
+	for _, t := range types {
+		if t.mode == mode.Type() {
+			return t.name
+		}
+	}
+	return "other"
+}
+
+// sendableTime is t, or the nearest time that RFC 3339 can write: whoever may
+// write a file sets its time to any.
+func sendableTime(t time.Time) time.Time {
+	first, last := time.Unix(-62167219200, 0), time.Unix(253402300799, 0) // the years 0 and 9999
+	switch {
+	case t.Before(first):
+		t = first
+	case t.After(last):
+		t = last
+	}
+	return t.UTC()
+}
 
 func messageOf(fi fs.FileInfo) fileMessage {
 	mode := fi.Mode()
 	m := fileMessage{
-		Name: text(fi.Name()), Type: types[mode.Type()], Perm: uint32(mode.Perm()),
-		Size: fi.Size(), Modified: fi.ModTime().UTC(),
+		Name: text(fi.Name()), Type: typeName(mode), Perm: uint32(mode.Perm()),
+		Size: fi.Size(), Modified: sendableTime(fi.ModTime()),
 	}
-	if m.Type == "" {
-		m.Type = types[fs.ModeIrregular]
-	}
-	for bit, st := range special {
-		if mode&bit != 0 {
-			m.Perm |= st
+	for _, bit := range special {
+		if mode&bit.mode != 0 {
+			m.Perm |= bit.st
 		}
 	}
 	if st, ok := fi.Sys().(*workspace.FileStat); ok {
-		m.Changed, m.Version, m.ID = st.Changed.UTC(), st.Version, st.ID
+		m.Changed, m.Version, m.ID = sendableTime(st.Changed), st.Version, st.ID
 		m.UID, m.GID, m.Links = st.UID, st.GID, st.Links
 	}
 	return m
@@ -240,14 +265,14 @@ func (m fileMessage) info(name string) (*fileInfo, error) {
 		Version: m.Version, ID: m.ID, UID: m.UID, GID: m.GID, Links: m.Links, Changed: m.Changed,
 	}}
 	known := false
-	for mode, name := range types {
-		if name == m.Type {
-			fi.mode, known = mode|fs.FileMode(m.Perm&0o777), true
+	for _, t := range types {
+		if t.name == m.Type {
+			fi.mode, known = t.mode|fs.FileMode(m.Perm&0o777), true
 		}
 	}
-	for bit, st := range special {
-		if m.Perm&st != 0 {
-			fi.mode |= bit
+	for _, bit := range special {
+		if m.Perm&bit.st != 0 {
+			fi.mode |= bit.mode
 		}
 	}
 	switch {

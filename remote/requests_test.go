@@ -306,6 +306,42 @@ func TestADownloadGoesOnWhereItBroke(t *testing.T) {
 	}
 }
 
+// TestAnyTimeCanBeSent sets the times of files to what no date can be written
+// for.
+func TestAnyTimeCanBeSent(t *testing.T) {
+	served, dir := newHost(t)
+	ws, err := workspace.New(dial(t, serve(t, served, remote.Options{}), ""), workspace.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ws.Close() })
+	odd := 0
+	for name, seconds := range map[string]int64{"old": -1 << 40, "ancient": -1 << 60, "late": 1 << 40, "last": 1 << 60, "2300": 10413792000} {
+		path := touch(t, filepath.Join(dir, name))
+		if err := os.Chtimes(path, time.Unix(seconds, 0), time.Unix(seconds, 0)); err != nil {
+			continue
+		}
+		there, err := served.Stat(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if y := there.ModTime().Year(); y < 0 || y > 9999 {
+			odd++
+		}
+		here, err := ws.Stat(t.Context(), name)
+		if err != nil || there.ModTime().Year() == 2300 && !here.ModTime().Equal(there.ModTime()) {
+			t.Errorf("%s: %v, %v", name, there.ModTime(), err)
+		}
+		if _, err := ws.ReadFile(t.Context(), name, 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if list, err := ws.ReadDir(t.Context(), ".", workspace.ListOptions{}); err != nil || len(list.Entries) != 5 {
+		t.Errorf("a list of %d, %v", len(list.Entries), err)
+	}
+	t.Logf("%d times on this file system cannot be written", odd)
+}
+
 // TestABigFileNeedsLittleMemory moves a file both ways that is larger than what
 // both sides may use for it.
 func TestABigFileNeedsLittleMemory(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"hash"
 	"io"
@@ -22,8 +21,7 @@ import (
 
 // Headers of the protocol beside those of HTTP.
 const (
-	// headerFile describes the file that is sent: a fileMessage without its
-	// name.
+	// headerFile describes the file that is sent (see description.go).
 	headerFile = "Wsctl-File"
 	// headerDigest proves that a body is whole (RFC 9530).
 	headerDigest = "Content-Digest"
@@ -80,18 +78,12 @@ func (s *Server) serveRead(w http.ResponseWriter, r *http.Request, c *Call) erro
 	first, n, partial, err := rangeOf(r.Header, m.Size)
 	h := w.Header()
 	h.Set("ETag", tag(m.Version))
-	h.Set("Accept-Ranges", "bytes")
 	if err != nil {
 		h.Set("Content-Range", "bytes */"+strconv.FormatInt(m.Size, 10))
 		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
 		return nil
 	}
-	m.Name = ""
-	described, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	h.Set(headerFile, string(described))
+	h.Set(headerFile, m.description())
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": path.Base(name)}))
 	h.Set("Content-Length", strconv.FormatInt(n, 10))
@@ -300,9 +292,9 @@ func digestOf(h hash.Hash) string {
 // refused.
 func permission(perm uint32) fs.FileMode {
 	mode := fs.FileMode(perm & 0o777)
-	for bit, st := range special {
-		if perm&st != 0 {
-			mode |= bit
+	for _, bit := range special {
+		if perm&bit.st != 0 {
+			mode |= bit.mode
 		}
 	}
 	if perm > 0o7777 {

@@ -156,14 +156,7 @@ var errServerCloses = errors.New("the server is closing")
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	h := w.Header()
-	// What a workspace holds is somebody else's: no browser may take it for
-	// a page of this server.
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'")
-	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-store")
+	setSafe(w.Header())
 	if err := checkTarget(r); err != nil {
 		s.fail(w, r, err)
 		return
@@ -188,6 +181,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
+// setSafe sets the headers of every answer. What a workspace holds is somebody
+// else's: no browser may take it for a page of this server.
+func setSafe(h http.Header) {
+	values := [...]string{"nosniff", "sandbox; default-src 'none'; frame-ancestors 'none'", "no-store"}
+	for i, key := range [...]string{"X-Content-Type-Options", "Content-Security-Policy", "Cache-Control"} {
+		h[key] = values[i : i+1 : i+1] // one allocation for all
+	}
+}
+
 // serve lets a request to a route in and answers it.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Route) {
 	ctx, cancel := context.WithCancelCause(r.Context())
@@ -208,7 +210,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t Route) {
 		}
 		s.fail(w, r, workspace.Errorf(workspace.ErrIO, "request", "", "the server failed; its log says how"))
 	}()
-	err := s.admit(a, r.WithContext(ctx), t)
+	err := s.admit(a, r.WithContext(ctx), t, cancel)
 	switch {
 	case err == nil:
 	case a.begun:
@@ -238,16 +240,17 @@ func (a *answer) Write(b []byte) (int, error) {
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // admit checks who asks, and for what, before anything of the request is read.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request, t Route) error {
+// end ends the request.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request, t Route, end context.CancelCauseFunc) error {
 	c := &Call{server: s}
 	if !t.Public {
-		who, ctx, done, err := s.identify(r)
+		who, done, err := s.identify(r, end)
 		if err != nil {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 			return err
 		}
 		defer done()
-		r = r.WithContext(context.WithValue(ctx, callerKey{}, who))
+		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
 		c.Who = who
 		if !t.Open && !who.has(t.Scopes...) {
 			return workspace.Errorf(workspace.ErrDenied, "request", "", "the token lacks a scope; this needs %v", t.Scopes)
@@ -296,26 +299,26 @@ var everyone = Identity{Grant: Grant{Scopes: scopes, Workspaces: []string{AllWor
 
 // identify tells who a request is from. The token stands in the Authorization
 // header and nowhere else.
-func (s *Server) identify(r *http.Request) (Identity, context.Context, func(), error) {
+func (s *Server) identify(r *http.Request, end context.CancelCauseFunc) (Identity, func(), error) {
 	values := r.Header.Values("Authorization")
 	if len(values) == 0 {
 		if s.opts.Anonymous || isOwner(r.Context()) {
-			return everyone, r.Context(), func() {}, nil
+			return everyone, func() {}, nil
 		}
-		return Identity{}, nil, nil, unauthorized{badToken("there is none; send it in the Authorization header, as Bearer")}
+		return Identity{}, nil, unauthorized{badToken("there is none; send it in the Authorization header, as Bearer")}
 	}
 	scheme, token, _ := strings.Cut(values[0], " ")
 	if len(values) > 1 || !strings.EqualFold(scheme, "Bearer") {
-		return Identity{}, nil, nil, unauthorized{badToken("it is sent once, as Bearer")}
+		return Identity{}, nil, unauthorized{badToken("it is sent once, as Bearer")}
 	}
 	if s.opts.Authority == nil {
-		return Identity{}, nil, nil, unauthorized{badToken("this server takes none")}
+		return Identity{}, nil, unauthorized{badToken("this server takes none")}
 	}
-	who, ctx, done, err := s.opts.Authority.admit(r.Context(), Token(token))
+	who, done, err := s.opts.Authority.admit(Token(token), end)
 	if err != nil {
-		return Identity{}, nil, nil, unauthorized{err}
+		return Identity{}, nil, unauthorized{err}
 	}
-	return who, ctx, done, nil
+	return who, done, nil
 }
 
 // unauthorized is an error about who asks, rather than about what is asked for.
