@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"unicode/utf8"
@@ -156,11 +155,7 @@ func (s *Server) serveRestore(w http.ResponseWriter, r *http.Request, c *Call) e
 	return answerJSON(w, r, func(in restoreRequest) (restoredMessage, error) {
 		o := in.RestoreOptions
 		o.Paths = stringsOf(in.Paths)
-		ws, ok := any(c.Workspace).(restorer)
-		if !ok {
-			return restoredMessage{}, workspace.Errorf(workspace.ErrUnsupported, "restore", "", "this workspace cannot be restored")
-		}
-		done, err := ws.Restore(r.Context(), r.PathValue("snapshot"), o)
+		done, err := c.Workspace.Restore(r.Context(), r.PathValue("snapshot"), o)
 		return restoredMessage{
 			Snapshot: snapshotMessageOf(done.Snapshot), DryRun: done.DryRun, Backup: done.Backup, Busy: done.Busy,
 			Restored: orEmpty(texts(done.Restored)), Deleted: orEmpty(texts(done.Deleted)), Kept: skippedMessages(done.Kept),
@@ -186,12 +181,6 @@ func (s *Server) serveDiff(w http.ResponseWriter, r *http.Request, c *Call) erro
 		}
 		return m, err
 	})
-}
-
-// restorer is a workspace that looks after the commands that run while it is
-// restored. A Snapshotter by itself does not.
-type restorer interface {
-	Restore(ctx context.Context, id string, o workspace.RestoreOptions) (workspace.Restored, error)
 }
 
 // sendable reports whether JSON keeps a string.
