@@ -18,5 +18,6 @@ func catalog() []*Tool {
 		snapshotCheckpoint(),
 		snapshotList(),
 		snapshotDiff(),
+		snapshotRestore(),
 	}
 }

@@ -252,7 +252,7 @@ func TestManyCallsAtOnce(t *testing.T) {
 // A workspace without a store of snapshots says so.
 func TestWithoutSnapshots(t *testing.T) {
 	b := newBench(t, tools.Options{})
-	for name, a := range map[string]args{"snapshot_checkpoint": {}, "snapshot_list": {}, "snapshot_diff": {}} {
+	for name, a := range map[string]args{"snapshot_checkpoint": {}, "snapshot_list": {}, "snapshot_diff": {}, "snapshot_restore": {"id": "latest"}} {
 		b.fails(name, a, workspace.ErrUnsupported, "without a snapshot store")
 	}
 }
