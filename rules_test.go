@@ -31,6 +31,7 @@ var hostFiles = map[string]string{
 	"reaper/":               "the owner's identity, below /proc and /etc",
 	"remote/listen_unix.go": "the server's own socket",
 	"snapshot/directory.go": "the store, which lies outside the root",
+	"snapshot/fork.go":      "a new directory, before anybody can reach it",
 
 	"orchestrator/orchestrator.go": "the server's own directory",
 	"orchestrator/audit.go":        "the server's own log",
