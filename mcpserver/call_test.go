@@ -16,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/wsctl/wsctl/tools"
+	"github.com/wsctl/wsctl/workspace"
 )
 
 // Schemas, hints and structured results are what the tools say.
@@ -144,9 +145,7 @@ func started(t *testing.T, dir string) int {
 
 // graceLimit is a command's grace and one second more, and what a busy machine
 // takes.
-const graceLimit = workspaceGrace + 1*time.Second + 500*time.Millisecond
-
-const workspaceGrace = 2 * time.Second
+const graceLimit = workspace.DefaultKillGrace + time.Second + 500*time.Millisecond
 
 // gone waits until pid is no process any more.
 func gone(t *testing.T, pid int, within time.Duration) {

@@ -154,18 +154,6 @@ func TestNothingOpenIsServedBeyondLoopback(t *testing.T) {
 	}
 }
 
-// connect begins a session of the SDK's client.
-func connect(t *testing.T, url string, o *mcp.ClientOptions) *mcp.ClientSession {
-	t.Helper()
-	client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, o)
-	session, err := client.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: url}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = session.Close() })
-	return session
-}
-
 func textOf(t *testing.T, r *mcp.CallToolResult) string {
 	t.Helper()
 	text, ok := r.Content[0].(*mcp.TextContent)
