@@ -127,9 +127,9 @@ func (w *Workspace) OpenShell(ctx context.Context, o ShellOptions) (*Shell, erro
 // rest of the text and stays. What is not over after KillGrace is ended with
 // SIGKILL, and then also what earlier commands left running. Where that does
 // not do (or the shell is bash, which would go on with the rest of the text)
-// the shell itself is ended and Lost says so. bash also goes on with the rest
-// when a program catches the interrupt and exits by itself (bash(1),
-// "SIGNALS"). All of it takes at most KillGrace and four seconds, and mostly less
+// the shell itself is ended and Lost says so. bash goes on with the rest when a
+// program catches the interrupt and exits by itself (bash(1), "SIGNALS"): what it
+// starts then is interrupted again, but builtins may have run. All of it takes at most KillGrace and five seconds, and mostly less
 // than KillGrace.
 //
 // The error is ABORTED, DISPOSED or another as Exec's, with the partial Output.

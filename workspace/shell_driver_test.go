@@ -172,6 +172,12 @@ func shells(t *testing.T) map[string]string {
 // eachShell runs f with every shell in a workspace of its own.
 func eachShell(t *testing.T, f func(t *testing.T, s *shellTest)) {
 	t.Helper()
+	eachShellWith(t, time.Second, f)
+}
+
+// eachShellWith is eachShell where an interrupted command has that long.
+func eachShellWith(t *testing.T, grace time.Duration, f func(t *testing.T, s *shellTest)) {
+	t.Helper()
 	t.Parallel()
 	for name, path := range shells(t) {
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +187,7 @@ func eachShell(t *testing.T, f func(t *testing.T, s *shellTest)) {
 				t.Fatal(err)
 			}
 			d := &processes{inprocess: newInprocess(nil), dir: dir}
-			ws := open(t, d, workspace.Options{KillGrace: time.Second})
+			ws := open(t, d, workspace.Options{KillGrace: grace})
 			sh, err := ws.OpenShell(t.Context(), workspace.ShellOptions{Path: path})
 			if err != nil {
 				t.Fatal(err)

@@ -62,10 +62,10 @@ func epilogue(m shellMarks, value string) string {
 // shellQuote makes s one word of the shell.
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// killBelow ends, with SIGKILL, every descendant of process $1 but not itself.
-// The name of a process in /proc/PID/stat may hold blanks and parentheses
-// (proc_pid_stat(5)), so fields are counted from the last one.
-const killBelow = `
+// listAll is a function that prints pid and parent of every process. The name of
+// a process in /proc/PID/stat may hold blanks and parentheses (proc_pid_stat(5)),
+// so fields are counted from the last one.
+const listAll = `
 list() {
 	if test -r /proc/self/stat; then
 		for f in /proc/[0-9]*/stat; do
@@ -78,6 +78,19 @@ list() {
 		ps -A -o pid=,ppid=
 	fi
 }
+`
+
+// listChildren prints the children of process $1. A shell has one thread, and the
+// kernel mostly tells its children (proc_tid_children(5)).
+const listChildren = `f=/proc/$1/task/$1/children
+if [ -r "$f" ]; then
+	read -r all <"$f"
+	echo "$all"
+	exit
+fi` + listAll + `list | while read -r pid ppid; do [ "$ppid" != "$1" ] || echo "$pid"; done`
+
+// killBelow ends, with SIGKILL, every descendant of process $1 but not itself.
+const killBelow = listAll + `
 table=$(list) all=" $1 " more=1
 while [ $more = 1 ]; do
 	more=0

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ const (
 // shellSession is one shell process.
 type shellSession struct {
 	p              *Process
+	input          shellInput
 	stdout, stderr shellStream
 	pid            string // as the workspace's own processes see it
 	bash           bool
@@ -52,6 +54,7 @@ func (s *Shell) open(ctx context.Context, op string) (*shellSession, error) {
 	if err != nil {
 		return nil, err
 	}
+	x.input.w = x.p.stdin
 	context.AfterFunc(x.p.ctx, x.hangUp)
 	x.send(shellInit + epilogue(m, "$$ ${BASH_VERSION:+bash}"))
 	limit, cancel := context.WithTimeout(ctx, shellPatience)
@@ -82,11 +85,10 @@ func (x *shellSession) hangUp() {
 	_ = x.p.stdin.Close()
 }
 
-// send hands text to the shell, which may take its time to read it. It fails
-// only when the shell has ended, which is noticed anyway.
-func (x *shellSession) send(text string) {
-	go func() { _, _ = io.WriteString(x.p.stdin, text) }()
-}
+// send hands text to the shell, after what was sent before. It does not wait: the
+// shell may take its time to read. It fails only when the shell has ended, which
+// is noticed anyway.
+func (x *shellSession) send(text string) { x.input.send(text) }
 
 // await waits for the end marks, and has them printed: only once the shell has
 // taken the frame in. An interrupt that a command sends to its own shell makes
@@ -134,14 +136,14 @@ func (x *shellSession) waitFor(d time.Duration, done ...<-chan struct{}) bool {
 func (x *shellSession) interrupt(s *Shell, m shellMarks, toOut, toErr *shellWatch) bool {
 	// A shell that is still reading the frame would take the rest of it for
 	// commands.
-	if !x.waitFor(shellStep, toOut.started, toErr.started) {
+	if !x.waitFor(2*shellStep, toOut.started, toErr.started) {
 		return false
 	}
 	grace := s.opts.KillGrace
 	if grace == 0 {
 		grace = s.w.opts.KillGrace
 	}
-	if x.interruptFor(m, max(grace, shellStep/2), toOut, toErr) {
+	if x.interruptFor(s, m, max(grace, shellStep/2), toOut, toErr) {
 		return true
 	}
 	if x.bash {
@@ -150,28 +152,77 @@ func (x *shellSession) interrupt(s *Shell, m shellMarks, toOut, toErr *shellWatc
 	ctx, cancel := context.WithTimeout(context.Background(), shellStep)
 	defer cancel()
 	_, err := s.w.Exec(ctx, Command{Args: []string{"sh", "-c", killBelow, "sh", x.pid}, Dir: ".", Env: s.opts.Env, KillGrace: NoKillGrace})
-	return err == nil && x.interruptFor(m, shellStep, toOut, toErr)
+	return err == nil && x.interruptFor(s, m, shellStep, toOut, toErr)
 }
 
-// interruptFor interrupts once and waits d. The end mark is asked for again
-// because the shell drops the input that it has read ahead.
-func (x *shellSession) interruptFor(m shellMarks, d time.Duration, toOut, toErr *shellWatch) bool {
-	if err := x.p.Signal(syscall.SIGINT); err != nil {
-		return false
+// interruptFor interrupts and waits d. The end mark is asked for again because
+// the shell drops the input that it has read ahead.
+//
+// bash takes an interrupt for handled when the program that it waits for exits by
+// itself, which one that was about to end anyway does, and goes on. That shows in
+// a program that it starts later, and it is interrupted again. Nothing else is: a
+// program that cleans up after the first interrupt often breaks off at a second.
+func (x *shellSession) interruptFor(s *Shell, m shellMarks, d time.Duration, toOut, toErr *shellWatch) bool {
+	var before string // what bash runs, as of the last look
+	if x.bash {
+		before = x.children(s)
 	}
-	x.send(epilogue(m, "$?"))
-	return x.waitFor(d, toOut.ended, toErr.ended) && x.settle()
+	until := time.Now().Add(d)
+	for again := true; again; {
+		if err := x.p.Signal(syscall.SIGINT); err != nil {
+			return false
+		}
+		x.send(epilogue(m, "$?"))
+		for again = false; !again; {
+			step := time.Until(until)
+			if x.bash {
+				step = min(step, shellStep/4)
+			}
+			if x.waitFor(step, toOut.ended, toErr.ended) {
+				return x.settle()
+			}
+			select {
+			case <-x.p.exited:
+				return false
+			default:
+			}
+			if !time.Now().Before(until) {
+				return false
+			}
+			now := x.children(s)
+			again = anyNew(before, now)
+			before = now
+		}
+	}
+	return false
+}
+
+// children lists the shell's children.
+func (x *shellSession) children(s *Shell) string {
+	ctx, cancel := context.WithTimeout(context.Background(), shellStep)
+	defer cancel()
+	out, err := s.w.Exec(ctx, Command{Args: []string{"sh", "-c", listChildren, "sh", x.pid}, Dir: ".", Env: s.opts.Env, KillGrace: NoKillGrace})
+	if err != nil {
+		return ""
+	}
+	return string(out.Stdout)
+}
+
+// anyNew tells whether a word of now is not in before.
+func anyNew(before, now string) bool {
+	had := strings.Fields(before)
+	return slices.ContainsFunc(strings.Fields(now), func(pid string) bool { return !slices.Contains(had, pid) })
 }
 
 // settle waits until an interrupt is over and done with: one that comes as the
 // shell is free makes it drop a line that it reads then.
 func (x *shellSession) settle() bool {
-	for range 3 {
-		m := newShellMarks()
-		toOut := x.stdout.watch(newShellWatch(m, io.Discard).begin())
-		toErr := x.stderr.watch(newShellWatch(m, io.Discard).begin())
+	m := newShellMarks()
+	toOut := x.stdout.watch(newShellWatch(m, io.Discard).begin())
+	toErr := x.stderr.watch(newShellWatch(m, io.Discard).begin())
+	for _, d := range [...]time.Duration{shellStep / 2, shellStep / 2, 2 * shellStep} {
 		x.send(epilogue(m, ""))
-		if x.waitFor(shellStep/2, toOut.ended, toErr.ended) {
+		if x.waitFor(d, toOut.ended, toErr.ended) {
 			return true
 		}
 	}

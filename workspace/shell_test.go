@@ -187,6 +187,34 @@ func TestShellTimeoutOfWhatIgnoresIt(t *testing.T) {
 	})
 }
 
+// A shell that goes on with the text, because a program has taken the interrupt for
+// itself, is interrupted again; a program that cleans up is not.
+func TestShellTimeoutOfWhatHandlesIt(t *testing.T) {
+	eachShellWith(t, 5*time.Second, func(t *testing.T, s *shellTest) {
+		s.want("X=kept", 0, "", "")
+		out := s.run(workspace.ShellCommand{
+			Text:    `sh -c 'trap "exit 0" INT; echo begun; while :; do sleep .02; done'; sleep 30; echo no`,
+			Timeout: 300 * time.Millisecond,
+		})
+		if !out.TimedOut || out.Lost != "" || string(out.Stdout) != "begun\n" {
+			t.Errorf("goes on: %+v %q", out, out.Stdout)
+		}
+		s.want("echo $X", 0, "kept\n", "")
+		if !s.bash {
+			return // it does not wait for the program
+		}
+		out = s.run(workspace.ShellCommand{
+			Text: `sh -c 'clean() { trap "echo twice" INT; sh -c "trap : INT; sleep .4"; sleep .4; echo clean; exit 0; }
+				trap clean INT; echo begun; while :; do sleep .02; done'`,
+			Timeout: 300 * time.Millisecond,
+		})
+		if !out.TimedOut || out.Lost != "" || string(out.Stdout) != "begun\nclean\n" {
+			t.Errorf("cleans up: %+v %q", out, out.Stdout)
+		}
+		s.want("echo $X", 0, "kept\n", "")
+	})
+}
+
 func TestShellAbort(t *testing.T) {
 	eachShell(t, func(t *testing.T, s *shellTest) {
 		s.want("X=kept", 0, "", "")

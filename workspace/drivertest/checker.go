@@ -306,10 +306,12 @@ func (t *checker) wantAlive(when, mark string) {
 	}
 }
 
-// eventually polls until ok, for at most five seconds.
+// eventually polls until ok, for at most five seconds, and more where commands are
+// slower.
 func (t *checker) eventually(ok func() bool) bool {
 	const patience, pause = 5 * time.Second, 10 * time.Millisecond
-	for end := time.Now().Add(patience); ; time.Sleep(pause) {
+	end := time.Now().Add(patience * time.Duration(t.suite.harness.Slower))
+	for ; ; time.Sleep(pause) {
 		if ok() {
 			return true
 		}

@@ -185,19 +185,26 @@ func cancelStorm(t *checker) {
 }
 
 func passedSignals(t *checker) {
+	// What follows is about the command, not about how long the place where it
+	// runs takes to come up.
+	if err := t.ws.Ready(t.ctx); err != nil {
+		t.Fatalf("%v", err)
+	}
 	signals := make(chan os.Signal, 1)
 	go func() {
-		t.eventually(func() bool {
+		ready := t.eventually(func() bool {
 			_, err := t.ws.Stat(t.ctx, t.path("ready"))
 			return err == nil
 		})
-		signals <- syscall.SIGINT
+		if ready { // else it would be a signal to whatever there is so far
+			signals <- syscall.SIGINT
+		}
 	}()
 	// A shell whose foreground child gets the signal runs its trap after it.
 	out := t.run(workspace.Command{
 		Shell: `trap 'echo parent; exit 5' INT; ` +
 			`sh -c "trap 'echo child; exit 0' INT; echo > ready; while :; do sleep .05; done"; sleep 4`,
-		Signals: signals, Timeout: 8 * time.Second,
+		Signals: signals, Timeout: time.Duration(8*t.suite.harness.Slower) * time.Second,
 	})
 	if out.TimedOut || !strings.Contains(string(out.Stdout), "child\n") || !strings.Contains(string(out.Stdout), "parent\n") || out.ExitCode != 5 {
 		t.Errorf("SIGINT did not reach the command and its group%s", told(out))
