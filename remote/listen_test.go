@@ -244,7 +244,13 @@ func TestAUnixSocketIsTheOwners(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = trap.Process.Kill(); _ = trap.Wait() }()
-	eventually(t, "the trap listens", 5*time.Second, func() bool { _, err := os.Lstat(theirs); return err == nil })
+	eventually(t, "the trap listens", 5*time.Second, func() bool {
+		c, err := net.Dial("unix", theirs)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
 	_, err = remote.Dial(t.Context(), "http://localhost", issue(t, authority(t), "*", remote.Read), remote.DialOptions{Socket: theirs})
 	if err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("a server of another user's: %v", err)
