@@ -36,7 +36,7 @@ race: ## all tests with the race detector, which needs gcc [PKG=./host RUN=Regex
 soak: ## all tests with every round of kills and races: an hour or more [PKG=./host RUN=Regexp]
 	@WSCTL_SOAK=1 $(TESTRUN) -timeout=3h -run='$(RUN)' $(PKG)
 
-bench: build ## measure against peers, last a line for each bar [ONLY=files|exec|tools|orchestrator]
+bench: build ## measure against peers, last a line for each bar [ONLY=files|exec|snapshots|tools|orchestrator]
 	@go run ./internal/bench -bin=bin -only='$(ONLY)'
 
 lint: cross ## go vet, gofumpt, staticcheck, go mod tidy -diff, and vet for other systems

@@ -55,12 +55,15 @@ type namePage struct {
 	limit int
 	names []string
 	more  bool
+	buf   []byte // for the system's answers; nil: one is made
 }
 
 func (p *namePage) fill(ctx context.Context, fd int, top bool) error {
-	buf := make([]byte, direntBuffer)
+	if p.buf == nil {
+		p.buf = make([]byte, direntBuffer)
+	}
 	seen := 0
-	err := readEntries(fd, buf, func(e dirent) error {
+	err := readEntries(fd, p.buf, func(e dirent) error {
 		if seen++; seen%1024 == 0 {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -144,7 +144,9 @@ func (d *Dir) Self() Entry { return entryOf("", &d.st) }
 // Entries lists the directory, sorted by name; the state and temporary files
 // of writes under way are left out.
 func (d *Dir) Entries(ctx context.Context) ([]Entry, error) {
-	page := namePage{}
+	buf := d.r.bufs.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+	defer d.r.bufs.Put(buf)
+	page := namePage{buf: *buf}
 	if _, err := unix.Seek(d.fd, 0, io.SeekStart); err != nil {
 		return nil, asError("list", "", err)
 	}
@@ -298,15 +300,39 @@ func (c *Content) Rewind() error {
 
 // Settle writes out what is dirty of the file. From then on the first store
 // through each page of a shared mapping sets the file's times again; a page
-// that is dirty already is changed without a trace (mmap(2) on st_mtime). It
-// waits for the pages, not for the disk's cache or the file system's journal.
+// that is dirty already is changed without a trace (mmap(2) on st_mtime).
 func (c *Content) Settle() error {
-	const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
-	err := ignoreIntr(func() error { return unix.SyncFileRange(c.fd, 0, 0, all) })
+	if c.clean() {
+		return nil
+	}
+	// To begin the writing is enough where it can be seen that no page was
+	// left out; the disk need not be waited for.
+	const begin = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE
+	if err := c.syncRange(begin); err == nil && c.written() {
+		return nil
+	}
+	err := c.syncRange(begin | unix.SYNC_FILE_RANGE_WAIT_AFTER)
 	if err == unix.ENOSYS || err == unix.EINVAL || err == unix.ESPIPE {
 		err = ignoreIntr(func() error { return unix.Fsync(c.fd) })
 	}
 	return asError("sync", "", err)
+}
+
+func (c *Content) syncRange(flags int) error {
+	return ignoreIntr(func() error { return unix.SyncFileRange(c.fd, 0, 0, flags) })
+}
+
+// clean reports whether no page is dirty or being written (cachestat(2), Linux
+// 6.5); false where the kernel does not tell.
+func (c *Content) clean() bool {
+	var st unix.Cachestat_t
+	return unix.Cachestat(uint(c.fd), &unix.CachestatRange{}, &st, 0) == nil && st.Dirty == 0 && st.Writeback == 0
+}
+
+// written reports whether no page is dirty.
+func (c *Content) written() bool {
+	var st unix.Cachestat_t
+	return unix.Cachestat(uint(c.fd), &unix.CachestatRange{}, &st, 0) == nil && st.Dirty == 0
 }
 
 // SeesMappedWrites reports whether Settle works on the root's file system. One

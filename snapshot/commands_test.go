@@ -76,6 +76,7 @@ func run(t *testing.T, w *workspace.Workspace, text string) *workspace.Output {
 // While anything runs a restore is BUSY, a dry run says so, and whoever wants it
 // can go on beside the commands.
 func TestRestoreIsBusy(t *testing.T) {
+	t.Parallel()
 	w, dir := onHost(t)
 	busyRounds(t, w, dir)
 	// A process group cannot be paused for sure.
@@ -140,6 +141,7 @@ func busyRounds(t *testing.T, w *workspace.Workspace, dir string) {
 
 // A checkpoint is taken beside commands without holding them up.
 func TestCheckpointBesideCommands(t *testing.T) {
+	t.Parallel()
 	w, dir := onHost(t)
 	for i := range 300 {
 		check(t, os.WriteFile(filepath.Join(dir, strings.Repeat("x", i%50+1)+string(rune('a'+i%26))), random(5000), 0o644))
@@ -160,6 +162,7 @@ func TestCheckpointBesideCommands(t *testing.T) {
 // In a container the same holds; its processes can be paused, and go on after; a
 // command that begins meanwhile is BUSY.
 func TestContainerRestore(t *testing.T) {
+	t.Parallel()
 	w, dir := inContainer(t)
 	check(t, w.Ready(t.Context()))
 	busyRounds(t, w, dir)
@@ -195,6 +198,7 @@ func TestContainerRestore(t *testing.T) {
 // of the state, and while it changes the tree under a restore nothing outside the
 // root is written.
 func TestContainerCannotReachTheStore(t *testing.T) {
+	t.Parallel()
 	w, dir := inContainer(t)
 	out := filepath.Join(filepath.Dir(dir), "outside")
 	check(t, os.Mkdir(out, 0o755))

@@ -27,6 +27,7 @@ func (a *area) packs() []string {
 // Whatever becomes of what lies in the store, nothing wrong is brought back: a
 // restore that needs it is CORRUPT before it changes anything, and never hangs.
 func TestDamage(t *testing.T) {
+	t.Parallel()
 	canary := filepath.Join(t.TempDir(), "canary")
 	check(t, os.WriteFile(canary, []byte("outside"), 0o644))
 	for name, damage := range map[string]func(t *testing.T, pack string){
@@ -82,6 +83,7 @@ func TestDamage(t *testing.T) {
 // One wrong bit anywhere in a pack is either without effect or CORRUPT, names
 // what it hit, and leaves the rest readable.
 func TestDamageOfOneBit(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = "+strings.Repeat("compressible ", 40), "d/g = G", "h = "+string(random(200)))
 	s := a.save()
 	want := map[string]string{"f": a.content("f"), "d/g": a.content("d/g"), "h": a.content("h")}
@@ -141,6 +143,7 @@ func readFrom(tree *snapshot.Tree, name string) (string, error) {
 // A damaged content is named by the path of a file that has it; the other files
 // come back by name, and another snapshot whole.
 func TestDamageIsNamed(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "good = "+string(random(3000)))
 	first := a.save()
 	bad := random(6000)[3000:]
@@ -184,6 +187,7 @@ func TestDamageIsNamed(t *testing.T) {
 // A record that is damaged, or is no file, is left out of lists and can be
 // deleted.
 func TestDamagedRecord(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = F")
 	s, good := a.save(), a.save()
 	name := filepath.Join(a.at, "snapshots", s.ID)

@@ -147,19 +147,21 @@ func (d directory) read(name string, limit int64) ([]byte, error) {
 	return b, err
 }
 
-// publish makes name a file with content b in one step. With fresh it must not
-// be there: fs.ErrExist. With sync it is on the disk when publish returns.
-func (d directory) publish(name string, b []byte, how publishing) error {
+// publish makes name a file with what write writes, in one step.
+func (d directory) publish(name string, how publishing, write func(io.Writer) error) error {
 	temp := tempName()
 	f, err := d.create(temp)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(b)
+	err = write(f)
 	if err == nil && how.sync {
 		err = f.Sync()
 	}
 	err = errors.Join(err, f.Close())
+	if err == nil && how.before != nil {
+		err = how.before()
+	}
 	if err == nil {
 		err = d.rename(temp, name, how.fresh)
 	}
@@ -174,7 +176,22 @@ func (d directory) publish(name string, b []byte, how publishing) error {
 }
 
 // publishing says how a file is published.
-type publishing struct{ fresh, sync bool }
+type publishing struct {
+	// fresh: the name must be free, else fs.ErrExist. sync: content and name
+	// are on the disk when publish returns.
+	fresh, sync bool
+	// before is called when the content is on the disk and the name not yet
+	// there; nil: nothing.
+	before func() error
+}
+
+// text writes b.
+func text(b []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	}
+}
 
 func (d directory) rename(from, to string, fresh bool) error {
 	flags := uint(0)

@@ -3,7 +3,10 @@
 package snapshot
 
 import (
+	"bufio"
+	"crypto/sha256"
 	"encoding/binary"
+	"io"
 	"io/fs"
 
 	"github.com/wsctl/wsctl/host"
@@ -96,43 +99,61 @@ func (d *indexDir) find(e *host.Entry) (sum Sum, same bool) {
 // modeBits has the bits of a regular file's mode in four bytes.
 func modeBits(m fs.FileMode) uint32 { return uint32(m) }
 
-// encodeIndex writes down the files of a scan that can be trusted.
-func encodeIndex(top *node) []byte {
-	b := []byte(indexMagic)
-	var visit func(n *node, path string)
-	visit = func(n *node, path string) {
-		start, any := len(b), false
-		b = binary.BigEndian.AppendUint64(b, 0)
-		b = appendText(b, path)
-		b = binary.BigEndian.AppendUint64(b, n.at.Dev)
-		for i := range n.children {
-			c := &n.children[i]
-			if !c.trusted {
-				continue
-			}
-			any = true
-			b = appendText(b, c.at.Name)
-			b = binary.BigEndian.AppendUint64(b, c.at.Ino)
-			b = binary.BigEndian.AppendUint64(b, uint64(c.at.Size))
-			b = binary.BigEndian.AppendUint64(b, uint64(c.at.Modified))
-			b = binary.BigEndian.AppendUint64(b, uint64(c.at.Changed))
-			b = binary.BigEndian.AppendUint32(b, modeBits(c.at.Mode))
-			b = append(b, c.sum[:]...)
+// writeIndex writes down the files of a scan that can be trusted, a directory at
+// a time. It need not outlive a crash of the machine: the sum tells.
+func (s *Store) writeIndex(top *node) error {
+	return s.dir.publish(indexName, publishing{}, func(f io.Writer) error {
+		hash := sha256.New()
+		w := bufio.NewWriterSize(io.MultiWriter(f, hash), 256<<10)
+		if _, err := w.WriteString(indexMagic); err != nil {
+			return err
 		}
-		if any {
-			binary.BigEndian.PutUint64(b[start:], uint64(len(b)-start-8))
-		} else {
-			b = b[:start]
+		var b []byte
+		if err := writeIndexDir(w, top, ".", &b); err != nil {
+			return err
 		}
-		for i := range n.children {
-			if c := &n.children[i]; c.kept() && c.at.Mode.IsDir() {
-				visit(c, join(path, c.at.Name))
+		if err := w.Flush(); err != nil {
+			return err
+		}
+		_, err := f.Write(hash.Sum(nil))
+		return err
+	})
+}
+
+// writeIndexDir writes down one directory and those below it; buf is reused.
+func writeIndexDir(w *bufio.Writer, n *node, path string, buf *[]byte) error {
+	b := binary.BigEndian.AppendUint64((*buf)[:0], 0)
+	b = appendText(b, path)
+	b = binary.BigEndian.AppendUint64(b, n.at.Dev)
+	empty := len(b)
+	for i := range n.children {
+		c := &n.children[i]
+		if !c.trusted {
+			continue
+		}
+		b = appendText(b, c.at.Name)
+		b = binary.BigEndian.AppendUint64(b, c.at.Ino)
+		b = binary.BigEndian.AppendUint64(b, uint64(c.at.Size))
+		b = binary.BigEndian.AppendUint64(b, uint64(c.at.Modified))
+		b = binary.BigEndian.AppendUint64(b, uint64(c.at.Changed))
+		b = binary.BigEndian.AppendUint32(b, modeBits(c.at.Mode))
+		b = append(b, c.sum[:]...)
+	}
+	*buf = b
+	if len(b) > empty {
+		binary.BigEndian.PutUint64(b, uint64(len(b)-8))
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	for i := range n.children {
+		if c := &n.children[i]; c.kept() && c.at.Mode.IsDir() {
+			if err := writeIndexDir(w, c, join(path, c.at.Name), buf); err != nil {
+				return err
 			}
 		}
 	}
-	visit(top, ".")
-	sum := sumOf(b)
-	return append(b, sum[:]...)
+	return nil
 }
 
 // join is path.Join for a path below the root and a name.

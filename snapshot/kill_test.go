@@ -55,8 +55,12 @@ func TestKillChild(t *testing.T) {
 // whole store with every snapshot that was in it. An interrupted restore is ended
 // by the next one, and no entry of the tree is other than before or after.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"save", "restore", "prune"} {
-		t.Run(op, func(t *testing.T) { killRounds(t, op, enginetest.Rounds(200)) })
+		t.Run(op, func(t *testing.T) {
+			t.Parallel()
+			killRounds(t, op, enginetest.Rounds(200))
+		})
 	}
 }
 

@@ -103,12 +103,12 @@ type packer struct {
 	mu    sync.Mutex
 	cur   *packFile
 	full  []*packFile
-	added map[Sum]bool
+	added map[Sum]struct{}
 	count int
 	bytes int64
 }
 
-func (s *session) newPacker() *packer { return &packer{s: s, added: map[Sum]bool{}} }
+func (s *session) newPacker() *packer { return &packer{s: s, added: map[Sum]struct{}{}} }
 
 // claim reports whether the caller is to add the object: it is neither in the
 // store nor being added.
@@ -118,10 +118,10 @@ func (p *packer) claim(sum Sum) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.added[sum] {
+	if _, ok := p.added[sum]; ok {
 		return false
 	}
-	p.added[sum] = true
+	p.added[sum] = struct{}{}
 	return true
 }
 
@@ -224,13 +224,14 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// finish makes all that was added durable and part of the store.
+// finish makes all that was added part of the store, and durable but for the names
+// of packs: the caller syncs the directory.
 func (p *packer) finish() error {
 	packs := p.full
 	if p.cur != nil {
 		packs = append(packs, p.cur)
 	}
-	p.full, p.cur = nil, nil
+	p.full, p.cur, p.added = nil, nil, nil
 	if len(packs) == 0 {
 		return nil
 	}
@@ -243,8 +244,9 @@ func (p *packer) finish() error {
 			return err
 		}
 		p.s.store.learn(name, f.objects)
+		packs[i] = nil
 	}
-	return p.s.store.packs.sync()
+	return nil
 }
 
 // discard removes what was not finished.

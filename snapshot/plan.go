@@ -236,7 +236,7 @@ func (p *planner) gone(d *dirPlan, name string, n *node) (bool, error) {
 		return false, nil
 	}
 	if !n.kept() {
-		p.keep(name, n, n.reason)
+		p.keep(name, n, n.text)
 		return false, nil
 	}
 	if n.at.Mode.IsDir() {
@@ -320,7 +320,7 @@ func (p *planner) both(d *dirPlan, name string, n *node, want Entry) error {
 		}
 		fallthrough
 	default:
-		p.keep(name, n, n.reason)
+		p.keep(name, n, n.text)
 		return nil
 	}
 	if n.at.Mode.Type() != want.Mode.Type() {
@@ -337,7 +337,7 @@ func (p *planner) both(d *dirPlan, name string, n *node, want Entry) error {
 		}
 	case want.Mode&fs.ModeSymlink != 0:
 		switch {
-		case n.target != want.Target:
+		case n.text != want.Target:
 			d.remove = append(d.remove, n.at)
 			return p.made(d, name, want)
 		case n.at.Modified != want.Modified:

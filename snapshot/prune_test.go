@@ -31,6 +31,7 @@ func (a *area) holds(b []byte) bool {
 
 // Deleting frees what no other snapshot needs, and nothing else.
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "both = B")
 	secret, shared := random(5000), random(9000)[5000:]
 	check(t, os.WriteFile(a.path("secret"), secret, 0o644))
@@ -78,6 +79,7 @@ func TestDelete(t *testing.T) {
 // What a crashed save left is freed, and so are objects whose snapshot went
 // before they did.
 func TestPruneFreesLeftovers(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = F")
 	keep := a.save()
 	lost := random(4000)
@@ -103,6 +105,7 @@ func TestPruneFreesLeftovers(t *testing.T) {
 // What is kept: the newest ones, recent ones, those of a label, those that have
 // room.
 func TestPrune(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{})
 	var ids []string
 	for i := range 6 {
@@ -167,6 +170,7 @@ func TestPrune(t *testing.T) {
 
 // A retention holds after each save, and many small packs become few.
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{Retention: snapshot.Retention{KeepLast: 3}})
 	for i := range 70 {
 		a.grow(fmt.Sprintf("f%d = %d", i%7, i))
@@ -185,6 +189,7 @@ func TestRetention(t *testing.T) {
 
 // A copy is whole by itself and keeps its id.
 func TestCopy(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "a = A", "d/b = B", "l -> a", "big = "+string(random(6<<20)))
 	s := a.save()
 	root, err := host.OpenRoot(a.dir, host.RootOptions{LeftoverAge: -1})

@@ -119,11 +119,12 @@ func (s *Store) records(ctx context.Context) (records []record, damaged []string
 	return records, damaged, nil
 }
 
-// writeRecord makes a snapshot part of the store, durably.
+// writeRecord makes a snapshot part of the store, durably, and after the names
+// of the packs that it needs.
 func (s *Store) writeRecord(r *record) error {
 	b, err := r.encode()
 	if err != nil {
 		return err
 	}
-	return s.snaps.publish(r.ID, b, publishing{fresh: true, sync: true})
+	return s.snaps.publish(r.ID, publishing{fresh: true, sync: true, before: s.packs.sync}, text(b))
 }

@@ -18,6 +18,7 @@ import (
 // What was changed, made and removed is as it was; unchanged files are not read
 // again.
 func TestRestore(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "a = A", "d/b = B", "d/e/c = C", "empty/", "l -> d/b", "out -> /etc/passwd", "x = run")
 	check(t, os.Chmod(a.path("x"), 0o755))
 	check(t, os.Chmod(a.path("empty"), 0o700))
@@ -62,6 +63,7 @@ func TestRestore(t *testing.T) {
 // Whatever is planted at the places of a restore is replaced inside, never
 // followed: links out, dangling links, a link as a parent, FIFOs, directories.
 func TestRestoreOverPlants(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(out, "f"), []byte("canary"), 0o644))
 	a := newArea(t, snapshot.Options{}, "f = F", "d/f = DF", "d/e/g = G", "l -> f")
@@ -95,6 +97,7 @@ func TestRestoreOverPlants(t *testing.T) {
 
 // Every kind of entry becomes every other one, and back, twice.
 func TestRestoreOtherKinds(t *testing.T) {
+	t.Parallel()
 	kinds := map[string][]string{
 		"file": {"x = X"}, "empty directory": {"x/"}, "full directory": {"x/a/b = B", "x/c = C"},
 		"link": {"x -> keep"}, "dangling link": {"x -> nowhere"}, "nothing": nil,
@@ -138,6 +141,7 @@ func TestRestoreOtherKinds(t *testing.T) {
 // Modes and times of files and directories are as they were, also of directories
 // that were there and of read-only ones, which are filled all the same.
 func TestRestoreModesAndTimes(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "ro/sub/f = F", "ro/g = G", "private/", "secret = S", "run = R", "empty/")
 	for name, mode := range map[string]fs.FileMode{"ro/g": 0o400, "secret": 0o440, "run": 0o755, "private": 0o700, "ro/sub": 0o555, "ro": 0o555} {
 		check(t, os.Chmod(a.path(name), mode))
@@ -174,6 +178,7 @@ func TestRestoreModesAndTimes(t *testing.T) {
 // A restore goes by the rules of the snapshot: what it left out, skipped or could
 // not have kept stays, whatever the rules are now. The plan is the deed.
 func TestRestoreLeavesWhatWasNotKept(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{MaxFileBytes: 100},
 		"f = F", "out/o = O", "big = "+strings.Repeat("b", 200), "d/big = "+strings.Repeat("b", 200), "d/x = X", "p|")
 	s := a.saveWith(workspace.SaveOptions{Exclude: []string{"out"}})
@@ -218,6 +223,7 @@ func TestRestoreLeavesWhatWasNotKept(t *testing.T) {
 // Repositories, their look-alikes and links to them are left as they are to the
 // last byte.
 func TestRestoreTouchesNoRepository(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(out, "HEAD"), []byte("canary"), 0o644))
 	a := newArea(t, snapshot.Options{}, "f = F", ".git/HEAD = one", "wt/.git = gitdir: ../.git", "nested/.git/HEAD = n", "nested/x = X",
@@ -254,6 +260,7 @@ func manifestOf(t *testing.T, dir string, names ...string) []string {
 
 // Paths are names, never patterns, and reach no further than they say.
 func TestRestorePaths(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "1_x (y) [v].mp3 = M", "1_x (y) v.mp3 = V", "d/a = A", "d/b = B", "dd/c = C", "e/f/g = G")
 	s := a.save()
 	a.grow("1_x (y) [v].mp3 = other", "1_x (y) v.mp3 = other", "d/a = other", "d/new = N", "dd/c = other")
@@ -292,6 +299,7 @@ func TestRestorePaths(t *testing.T) {
 
 // Content that no snapshot has goes to the trash when a restore displaces it.
 func TestRestoreTrashesWhatNobodyHas(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{MaxFileBytes: 100}, "f = F")
 	s := a.save()
 	large := strings.Repeat("l", 200)
@@ -314,6 +322,7 @@ func TestRestoreTrashesWhatNobodyHas(t *testing.T) {
 // A tree that somebody changes all the time is restored beside them: nothing
 // outside is written, and what changed after it was looked at is told.
 func TestRestoreBesideAnAttacker(t *testing.T) {
+	t.Parallel()
 	out := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(out, "f"), []byte("canary"), 0o644))
 	a := newArea(t, snapshot.Options{}, "d/f = F", "d/e/f = F", "g = G")

@@ -209,7 +209,7 @@ func (t *taken) keep(ctx context.Context, snap workspace.Snapshot) (workspace.Sn
 	if err := t.s.store.writeRecord(&r); err != nil {
 		return snap, err
 	}
-	if err := t.s.store.dir.publish(indexName, encodeIndex(t.top), publishing{}); err != nil {
+	if err := t.s.store.writeIndex(t.top); err != nil {
 		t.s.log.Warn("the next snapshot will read every file", "store", t.s.store.name, "error", err)
 	}
 	return snap, nil
@@ -224,7 +224,7 @@ func (t *taken) count(n *node, name string, snap *workspace.Snapshot) {
 		switch {
 		case c.skip == skipAlways, c.skip == skipGlob, c.skip == skipGone:
 		case !c.kept():
-			entry := workspace.SkippedEntry{Path: path, Reason: c.reason}
+			entry := workspace.SkippedEntry{Path: path, Reason: c.text}
 			if c.at.Mode.IsRegular() {
 				entry.Size = c.at.Size
 			}

@@ -45,6 +45,7 @@ func (a *area) saveWith(o workspace.SaveOptions) workspace.Snapshot {
 // The state, repositories and installed packages are left out at any depth and in
 // any spelling that some file system takes for theirs.
 func TestSaveLeavesOut(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{Exclude: []string{"*.log", "/top"}},
 		"f = F", "d/.git/config = x", "d/.GIT/config = x", "d/.wsctl/x = x", "Node_Modules/m = x", "d/node_modules/m = x",
 		"a.log = x", "d/b.log = x", "top = x", "d/top = kept", "build/x = x", "d/build/x = kept",
@@ -78,8 +79,7 @@ func TestSaveSkips(t *testing.T) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
 	check(t, err)
 	defer unix.Close(fd)
-	check(t, os.Chdir(a.dir)) // a socket's address is short
-	defer func() { _ = os.Chdir("/") }()
+	t.Chdir(a.dir) // a socket's address is short
 	check(t, unix.Bind(fd, &unix.SockaddrUnix{Name: "sock"}))
 	s := a.save()
 	got := map[string]string{}
@@ -106,6 +106,7 @@ func TestSaveSkips(t *testing.T) {
 
 // Another file system inside the root is neither kept nor touched.
 func TestSaveOtherFileSystem(t *testing.T) {
+	t.Parallel()
 	inMounts(t, func(t *testing.T, dir string) {
 		a := &area{t: t, dir: filepath.Join(dir, "root"), at: filepath.Join(dir, "store")}
 		a.grow("f = F", "tmp/", "bind/", "out/")
@@ -132,6 +133,7 @@ func TestSaveOtherFileSystem(t *testing.T) {
 // A change that keeps size and modification time is seen: it sets the change
 // time.
 func TestSaveSeesForgedTimes(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = aaaa")
 	a.old("f")
 	first := a.save()
@@ -151,6 +153,7 @@ func TestSaveSeesForgedTimes(t *testing.T) {
 // Changes as fast as they go, within one step of the file system's clock, are all
 // seen.
 func TestSaveSeesQuickChanges(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = 0000")
 	f, err := os.OpenFile(a.path("f"), os.O_RDWR, 0)
 	check(t, err)
@@ -188,6 +191,7 @@ func (a *area) read(id, path string) string {
 // A store through a shared mapping whose page is dirty already sets no time. It
 // is seen all the same, since a save writes the file's pages out before it looks.
 func TestSaveSeesMappedWrites(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = aaaa")
 	f, err := os.OpenFile(a.path("f"), os.O_RDWR, 0)
 	check(t, err)
@@ -215,6 +219,7 @@ func TestSaveSeesMappedWrites(t *testing.T) {
 // A file that goes on changing while it is read is named, and what is kept of it
 // is one reading from beginning to end.
 func TestSaveOfAChangingFile(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "still = S", "log = "+strings.Repeat("x", 16<<20))
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -265,6 +270,7 @@ func TestSaveOfAChangingFile(t *testing.T) {
 
 // Links are kept as links: nothing of what they lead to is in the store.
 func TestSaveFollowsNoLink(t *testing.T) {
+	t.Parallel()
 	secret := filepath.Join(t.TempDir(), "secret")
 	check(t, os.WriteFile(secret, []byte("canary-7261"), 0o644))
 	a := newArea(t, snapshot.Options{}, "l -> "+secret, "dir -> "+filepath.Dir(secret), "dangling -> nowhere")
@@ -287,6 +293,7 @@ func TestSaveFollowsNoLink(t *testing.T) {
 // Special bits, access control lists and other attributes are not kept and not
 // brought back.
 func TestSaveKeepsPlainModes(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "s = S", "d/x = X")
 	check(t, os.Chmod(a.path("s"), 0o755|fs.ModeSetuid|fs.ModeSetgid))
 	check(t, os.Chmod(a.path("d"), 0o755|fs.ModeSticky))
@@ -309,6 +316,7 @@ func TestSaveKeepsPlainModes(t *testing.T) {
 // Two names of one file are two files after a restore, and neither is a name of
 // anything in the store.
 func TestSaveHardLinksAndHoles(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "a = A")
 	check(t, os.Link(a.path("a"), a.path("b")))
 	f, err := os.Create(a.path("holes"))
@@ -363,6 +371,7 @@ func TestSaveHardLinksAndHoles(t *testing.T) {
 
 // Temporary files of writes under way are in no snapshot and stay.
 func TestSaveLeavesTemporaries(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = F")
 	s := a.save()
 	temp := ".wsctl-tmp-000102030405060708090a0b0c0d0e0f"
@@ -407,6 +416,7 @@ func inMounts(t *testing.T, run func(t *testing.T, dir string)) {
 // On a full disk a save fails with a clear error and earlier snapshots are whole;
 // so it is with a restore, which leaves no half file.
 func TestDiskFull(t *testing.T) {
+	t.Parallel()
 	inMounts(t, func(t *testing.T, dir string) {
 		small := filepath.Join(dir, "small")
 		check(t, os.Mkdir(small, 0o755))

@@ -16,12 +16,13 @@ import (
 
 // node is an entry of the tree as it is now.
 type node struct {
-	at      host.Entry
-	sum     Sum    // of a file's content, of a directory's listing
-	target  string // of a link
+	at host.Entry
+	// sum is that of a file's content or of a directory's listing.
+	sum Sum
+	// text is a link's, or why an entry is skipped.
+	text    string
 	skip    skip
-	reason  string // why it is skipped
-	trusted bool   // the file is known to hold sum as long as it looks as at
+	trusted bool // the file is known to hold sum as long as it looks as at
 	// foreign: a directory in or below which something is skipped.
 	foreign  bool
 	children []node
@@ -43,18 +44,18 @@ const (
 
 func (n *node) kept() bool { return n.skip == notSkipped }
 
-func (n *node) leave(why skip, reason string) { n.skip, n.reason = why, reason }
+func (n *node) leave(why skip, reason string) { n.skip, n.text = why, reason }
 
 // entry is what a listing says of the node.
 func (n *node) entry() Entry {
-	e := Entry{Name: n.at.Name, Modified: n.at.Modified, Sum: n.sum, Target: n.target}
+	e := Entry{Name: n.at.Name, Modified: n.at.Modified, Sum: n.sum}
 	switch {
 	case n.at.Mode.IsDir():
 		e.Mode = fs.ModeDir | n.at.Mode.Perm()
 	case n.at.Mode.IsRegular():
 		e.Mode, e.Size = n.at.Mode.Perm(), n.at.Size
 	default:
-		e.Mode = fs.ModeSymlink
+		e.Mode, e.Target = fs.ModeSymlink, n.text
 	}
 	return e
 }
@@ -91,7 +92,7 @@ func (s *scan) run(ctx context.Context) (*node, error) {
 		return nil, err
 	}
 	if !top.kept() {
-		return nil, workspace.Errorf(workspace.ErrDenied, "", ".", "the root cannot be read: %s", top.reason)
+		return nil, workspace.Errorf(workspace.ErrDenied, "", ".", "the root cannot be read: %s", top.text)
 	}
 	return top, nil
 }
@@ -163,7 +164,7 @@ func (s *scan) entry(d *host.Dir, name string, n *node, known *indexDir, files *
 		if err != nil {
 			return n.refused(err)
 		}
-		n.target = text
+		n.text = text
 	case mode.IsDir():
 	case !mode.IsRegular():
 		n.leave(skipSpecial, "special file")

@@ -161,7 +161,7 @@ func (s *Store) bind(want header) error {
 		return nil
 	}
 	s.header = h
-	return s.dir.publish(headerName, h.encode(), publishing{sync: true})
+	return s.dir.publish(headerName, publishing{sync: true}, text(h.encode()))
 }
 
 func (h header) encode() []byte {
@@ -194,7 +194,7 @@ func (s *Store) open(hold func() (directory, error), fresh header) (err error) {
 			return err
 		}
 		// Another process may be first; then its header holds.
-		if err = s.dir.publish(headerName, fresh.encode(), publishing{fresh: true, sync: true}); err == nil || errors.Is(err, fs.ErrExist) {
+		if err = s.dir.publish(headerName, publishing{fresh: true, sync: true}, text(fresh.encode())); err == nil || errors.Is(err, fs.ErrExist) {
 			b, err = s.dir.read(headerName, 1<<20)
 		}
 	}

@@ -34,6 +34,7 @@ func beside(t *testing.T, base, dir string) (*snapshot.Store, *snapshot.Snapshot
 // snapshots of another one: a copy has a store of its own, and a root that was
 // moved keeps its.
 func TestStoreBelongsToItsRoot(t *testing.T) {
+	t.Parallel()
 	top := t.TempDir()
 	base, one, two := filepath.Join(top, "state"), filepath.Join(top, "one"), filepath.Join(top, "two")
 	check(t, os.Mkdir(one, 0o755))
@@ -66,6 +67,7 @@ func TestStoreBelongsToItsRoot(t *testing.T) {
 // A store in a named directory that belongs to another root is refused, unless
 // it is to be taken over; a directory with other files is no store.
 func TestStoreOfAnotherRoot(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = F")
 	saved := a.save()
 	other := filepath.Join(t.TempDir(), "other")
@@ -95,6 +97,7 @@ func TestStoreOfAnotherRoot(t *testing.T) {
 
 // A store of a later version is left alone.
 func TestStoreOfALaterVersion(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "f = F")
 	name := filepath.Join(a.at, "store.json")
 	b, err := os.ReadFile(name)
@@ -109,6 +112,7 @@ func TestStoreOfALaterVersion(t *testing.T) {
 
 // In the root the store lies in the state, and nothing of it is in a snapshot.
 func TestStoreInTheRoot(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, "f"), []byte("F"), 0o600))
 	root, err := host.OpenRoot(dir, host.RootOptions{})
@@ -158,6 +162,7 @@ func private(t *testing.T, dir string) {
 // Saves, restores, reads and removals through several handles of one store, as
 // several processes have them, leave it whole.
 func TestStoreSharedByMany(t *testing.T) {
+	t.Parallel()
 	a := newArea(t, snapshot.Options{}, "a = A", "d/b = B")
 	keep := a.save()
 	var wg sync.WaitGroup

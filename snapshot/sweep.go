@@ -128,6 +128,9 @@ func (s *Store) rewrite(ctx context.Context, in *session, needed *reachable, gon
 	if err := sink.finish(); err != nil {
 		return 0, err
 	}
+	if err := s.packs.sync(); err != nil {
+		return 0, err
+	}
 	for _, u := range append(gone, anew...) {
 		if err := s.packs.remove(u.name); err != nil {
 			return freed, err

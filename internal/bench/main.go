@@ -5,7 +5,7 @@
 // take turns in one run, so that both meet the same machine; a bar is a ratio of
 // the two.
 //
-//	bench [-only files|exec|tools|orchestrator] [-bin DIR]
+//	bench [-only files|exec|snapshots|tools|orchestrator] [-bin DIR]
 //
 // It prints a table for each comparison and last a line a bar,
 //
@@ -33,6 +33,7 @@ func areas() []area {
 	return []area{
 		{name: "files", measure: measureFiles},
 		{name: "exec", measure: measureExec},
+		{name: "snapshots", measure: measureSnapshots},
 		{name: "tools", measure: measureTools},
 		{name: "orchestrator", measure: measureOrchestrator},
 	}
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if len(chosen) == 0 || flags.NArg() > 0 {
-		fmt.Fprintln(stderr, "bench: the areas are files, exec, tools and orchestrator")
+		fmt.Fprintln(stderr, "bench: the areas are files, exec, snapshots, tools and orchestrator")
 		return 2
 	}
 	r := &report{out: stdout}
