@@ -167,7 +167,7 @@ func (t *sourceTree) measure(r *report) error {
 
 	same := &side{name: "Save", block: 5, call: t.save}
 	gitSame := &side{name: "git add -A", block: 5, call: func() error { return t.gitRun("add", "-A") }}
-	if err := alternate(t.ctx, 6*time.Second, same, gitSame); err != nil {
+	if err := alternate(t.ctx, 4*time.Second, same, gitSame); err != nil {
 		return err
 	}
 	r.compared("unchanged", same, gitSame)
@@ -175,7 +175,7 @@ func (t *sourceTree) measure(r *report) error {
 
 	few := &side{name: "Save", prepare: t.edit, call: t.save}
 	gitFew := &side{name: "git add -A", prepare: t.edit, call: func() error { return t.gitRun("add", "-A") }}
-	if err := alternate(t.ctx, 6*time.Second, few, gitFew); err != nil {
+	if err := alternate(t.ctx, 4*time.Second, few, gitFew); err != nil {
 		return err
 	}
 	r.compared("after 10 edits", few, gitFew)
@@ -211,7 +211,7 @@ func (t *sourceTree) restores(r *report, same *side) error {
 	again := &side{name: "Save, unchanged", call: t.save}
 	dry := &side{name: "dry run", prepare: t.edit, call: restore(workspace.RestoreOptions{DryRun: true})}
 	real := &side{name: "restore, the state before saved", call: restore(workspace.RestoreOptions{})}
-	if err := alternateInOrder(t.ctx, 6*time.Second, again, dry, real); err != nil {
+	if err := alternateInOrder(t.ctx, 4*time.Second, again, dry, real); err != nil {
 		return err
 	}
 	r.compared("restore of 10 edits", real, again)
