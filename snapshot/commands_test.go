@@ -3,7 +3,6 @@
 package snapshot_test
 
 import (
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -27,7 +26,7 @@ func opened(t *testing.T, d workspace.Driver, root *host.Root) *workspace.Worksp
 	t.Cleanup(store.Close)
 	snaps, err := snapshot.New(root, store, snapshot.Options{})
 	check(t, err)
-	w, err := workspace.New(d, workspace.Options{Snapshots: adapter{snaps}})
+	w, err := workspace.New(d, workspace.Options{Snapshots: snaps})
 	check(t, err)
 	t.Cleanup(func() { check(t, w.Close()) })
 	return w
@@ -245,11 +244,4 @@ func TestContainerCannotReachTheStore(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(dir, "d/f")); string(b) != "F" {
 		t.Errorf("d/f holds %q", b)
 	}
-}
-
-// adapter makes a Snapshotter of Snapshots for what restores.
-type adapter struct{ *snapshot.Snapshots }
-
-func (adapter) Diff(context.Context, string, string, workspace.DiffOptions) (workspace.Diff, error) {
-	return workspace.Diff{}, workspace.Errorf(workspace.ErrUnsupported, "diff", "", "not here")
 }
