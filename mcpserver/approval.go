@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -93,8 +94,9 @@ func wording(q tools.Question) string {
 			shown = string(raw)
 		}
 		more := ""
-		if r := []rune(shown); len(r) > maxShown {
-			shown, more = string(r[:maxShown]), fmt.Sprintf(" (and %d more characters)", len(r)-maxShown)
+		shown, rest := cut(shown, maxShown)
+		if rest != "" {
+			more = fmt.Sprintf(" (and %d more characters)", utf8.RuneCountInString(rest))
 		}
 		fmt.Fprintf(&b, "    %s: %s%s\n", name, strconv.Quote(shown), more)
 	}

@@ -86,8 +86,20 @@ func (s *Server) unknownTool(name string) string {
 
 // clip is at most n characters of s.
 func clip(s string, n int) string {
-	if r := []rune(s); len(r) > n {
-		return string(r[:n]) + "…"
+	head, rest := cut(s, n)
+	if rest == "" {
+		return s
 	}
-	return s
+	return head + "…"
+}
+
+// cut splits s after n characters.
+func cut(s string, n int) (head, rest string) {
+	for i := range s {
+		if n == 0 {
+			return s[:i], s[i:]
+		}
+		n--
+	}
+	return s, ""
 }

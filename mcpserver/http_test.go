@@ -212,3 +212,77 @@ func TestHTTPServesEveryRevision(t *testing.T) {
 		}
 	}
 }
+
+// The end of a session ends its commands, and no other's.
+func TestEndOfSessionKills(t *testing.T) {
+	set, dir := newSet(t, tools.Options{})
+	url := serveHTTP(t, set, mcpserver.HTTPOptions{}) + "/mcp"
+	begin := func() (session string) {
+		t.Helper()
+		res := post(t, url, nil)
+		if session = res.Header.Get("Mcp-Session-Id"); session == "" {
+			t.Fatalf("no session: %v", res.Header)
+		}
+		return session
+	}
+	run := func(session, script string) chan string {
+		t.Helper()
+		answered := make(chan string, 1)
+		body := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"` + script + `"}}}`
+		go func() {
+			res := post(t, url, func(r *http.Request) {
+				r.Header.Set("Mcp-Session-Id", session)
+				r.Body, r.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+			})
+			text, _ := io.ReadAll(res.Body)
+			answered <- string(text)
+		}()
+		return answered
+	}
+	ends, stays := begin(), begin()
+	other := run(stays, "sleep 4; echo stayed")
+	run(ends, "echo $$ >pid; sleep 60")
+	pid := started(t, dir)
+	res := post(t, url, func(r *http.Request) {
+		r.Method = http.MethodDelete
+		r.Header.Set("Mcp-Session-Id", ends)
+	})
+	if res.StatusCode != http.StatusNoContent {
+		t.Errorf("status %d", res.StatusCode)
+	}
+	gone(t, pid, graceLimit)
+	if got := <-other; !strings.Contains(got, "stayed") {
+		t.Errorf("the other session's command: %s", got)
+	}
+}
+
+// What is too large or never comes is refused, whatever its header says.
+func TestBodiesAreBounded(t *testing.T) {
+	set, _ := newSet(t, tools.Options{})
+	url := serveHTTP(t, set, mcpserver.HTTPOptions{}) + "/mcp"
+	for name, length := range map[string]int64{"told": 17 << 20, "not told": -1} {
+		res := post(t, url, func(r *http.Request) {
+			r.Body, r.ContentLength = io.NopCloser(io.LimitReader(zeros{}, 17<<20)), length
+		})
+		if res.StatusCode != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %d", name, res.StatusCode)
+		}
+	}
+	if res := post(t, url, func(r *http.Request) { r.Header.Set("X-Large", strings.Repeat("x", 64<<10)) }); res.StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("a large header: status %d", res.StatusCode)
+	}
+	if res := post(t, url, nil); res.StatusCode != http.StatusOK {
+		t.Errorf("after that: status %d", res.StatusCode)
+	}
+}
+
+// zeros never ends.
+type zeros struct{}
+
+// Read implements io.Reader.
+func (zeros) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = '0'
+	}
+	return len(p), nil
+}

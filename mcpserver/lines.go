@@ -220,7 +220,7 @@ func (l *lines) begin(id jsonrpc.ID, r request) *jsonrpc.Error {
 	if _, twice := l.pending[id]; twice {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: "a request with this id is still being answered"}
 	}
-	if len(l.pending) >= maxPending || l.bytes > maxPendingBytes {
+	if len(l.pending) >= maxPending || l.bytes+r.size > maxPendingBytes {
 		return &jsonrpc.Error{Code: codeBusy, Message: "too many requests at once; wait for answers first"}
 	}
 	l.pending[id] = r

@@ -150,7 +150,7 @@ func (w *wire) next() message {
 			w.Fatal("the server has ended")
 		}
 		return parse(w.T, line)
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		w.Fatal("nothing comes")
 	}
 	panic("unreachable")
