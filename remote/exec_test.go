@@ -184,6 +184,12 @@ func (l *lockedBuffer) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
 func (l *lockedBuffer) Len() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,7 +274,7 @@ func TestATokenThatEndsEndsItsCommands(t *testing.T) {
 			if _, err := ws.Stat(t.Context(), "."); workspace.CodeOf(err) != workspace.ErrDenied {
 				t.Errorf("a later call: %v", err)
 			}
-			if s := log.b.String(); strings.Contains(s, string(token)[20:]) {
+			if s := log.String(); strings.Contains(s, string(token)[20:]) {
 				t.Errorf("the server's log has the token in it: %s", s)
 			}
 		})

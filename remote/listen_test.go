@@ -231,8 +231,8 @@ func TestAUnixSocketIsTheOwners(t *testing.T) {
 	if !strings.Contains(out, "refused") {
 		t.Errorf("another user: %s", out)
 	}
-	if !strings.Contains(log.b.String(), "uid=65534") {
-		t.Errorf("the log does not tell of it: %s", log.b.String())
+	if !strings.Contains(log.String(), "uid=65534") {
+		t.Errorf("the log does not tell of it: %s", log.String())
 	}
 	// And a socket of another user's gets no token.
 	if err := os.Chmod(dir, 0o777); err != nil {
