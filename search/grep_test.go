@@ -225,7 +225,7 @@ func TestGrepRefuses(t *testing.T) {
 // at characters; a file over the limit is told.
 func TestGrepGiants(t *testing.T) {
 	ws, dir := open(t)
-	const size = 16 << 20
+	const size = 5 << 20
 	giant := bytes.Repeat([]byte("ä"), size/2)
 	copy(giant[size-100:], "needle")
 	check(t, os.WriteFile(filepath.Join(dir, "giant"), giant, 0o644))

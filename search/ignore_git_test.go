@@ -92,9 +92,12 @@ func (r ruleMaker) tree(t *testing.T, dir string, depth int) {
 // generated rules, nested ones and .git/info/exclude.
 func TestIgnoreIsGits(t *testing.T) {
 	git := oracle(t, "git", "git")
-	trees, answers, ignored := 12, 0, 0
-	if enginetest.Soak() {
+	trees, answers, ignored := 8, 0, 0
+	switch {
+	case enginetest.Soak():
 		trees = 200
+	case testing.Short():
+		trees = 2
 	}
 	for seed := range trees {
 		r := ruleMaker{rand.New(rand.NewPCG(uint64(seed), 1))}
