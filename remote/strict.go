@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -94,6 +95,20 @@ func (s *Server) checkSender(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+// ownName reports whether host, with or without a port, is a name of this
+// server.
+func (s *Server) ownName(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.TrimPrefix(name, "["), "]")
+	if ip := net.ParseIP(name); ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return s.hosts[strings.ToLower(name)]
 }
 
 func denied(format string, args ...any) error {
