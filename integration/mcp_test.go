@@ -60,6 +60,7 @@ func TestAgentRepairsAModule(t *testing.T) {
 			if stdout, _ := out["stdout"].(string); out["exit_code"] != 1.0 || !strings.Contains(stdout, "Sum(2, 3) = -1") {
 				t.Fatalf("the test does not fail as it should: %v", out)
 			}
+			state := call("snapshot_checkpoint", map[string]any{"label": "before"})
 			found := call("grep", map[string]any{"pattern": `return a`})
 			if text := fmt.Sprint(found); !strings.Contains(text, "sum.go") {
 				t.Errorf("grep found %v", found)
@@ -70,6 +71,18 @@ func TestAgentRepairsAModule(t *testing.T) {
 			}
 			if text, err := os.ReadFile(filepath.Join(root, "sum.go")); err != nil || !strings.Contains(string(text), "return a + b") {
 				t.Errorf("on the host there is %q, %v", text, err)
+			}
+			// The rewind undoes what tools and commands did since.
+			call("run_command", map[string]any{"command": "echo junk >junk.txt; rm go.mod"})
+			call("snapshot_restore", map[string]any{"id": state["id"]})
+			text, err := os.ReadFile(filepath.Join(root, "sum.go"))
+			if err != nil || !strings.Contains(string(text), "return a - b") {
+				t.Errorf("after the rewind there is %q, %v", text, err)
+			}
+			for name, there := range map[string]bool{"go.mod": true, "junk.txt": false} {
+				if _, err := os.Stat(filepath.Join(root, name)); (err == nil) != there {
+					t.Errorf("after the rewind: %s: %v", name, err)
+				}
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)

@@ -58,7 +58,7 @@ func (a *app) adopt(ctx context.Context, ref string, env *envOptions, disk int64
 	if err != nil {
 		return nil, cmp.Or(err, e.Close())
 	}
-	return a.newWorkspace(&connected{Driver: d, engine: e, pull: a.ui.newPullProgress("")}, env.inherited(a.env))
+	return a.newWorkspace(&connected{Driver: d, engine: e, pull: a.ui.newPullProgress("")}, env.inherited(a.env), nil)
 }
 
 // adoptDriver takes ref for a name first: that costs the engine one question.

@@ -38,6 +38,18 @@ func (e environment) cacheDir() string {
 	return ""
 }
 
+// stateDir is the user's state directory (XDG base directory specification),
+// empty when there is no home either.
+func (e environment) stateDir() string {
+	if dir := e.get("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "wsctl")
+	}
+	if home := e.get("HOME"); filepath.IsAbs(home) {
+		return filepath.Join(home, ".local", "state", "wsctl")
+	}
+	return ""
+}
+
 // fancy reports whether the user wants more than plain lines on a terminal
 // (no-color.org).
 func (e environment) fancy() bool {

@@ -92,15 +92,11 @@ func (a *app) withTools(ctx context.Context, place *placeOptions, env *envOption
 	if err != nil {
 		return err
 	}
-	ws, err := a.open(ctx, place, env, entries)
+	ws, closeAll, err := a.openForAgent(ctx, place, env, entries)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if closeErr := ws.Close(); closeErr != nil {
-			a.ui.warn("%v", closeErr)
-		}
-	}()
+	defer closeAll()
 	set, done, err := a.toolSet(ws, which)
 	if err != nil {
 		return err

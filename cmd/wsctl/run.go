@@ -206,7 +206,7 @@ func (a *app) run(cmd *cobra.Command, o *runOptions, args []string) error {
 		return err
 	}
 	open := func(ctx context.Context) (*workspace.Workspace, error) {
-		return a.open(ctx, &o.place, &o.command.env, nil)
+		return a.open(ctx, &o.place, &o.command.env)
 	}
 	return a.runAndTell(cmd.Context(), open, &o.flow, c)
 }

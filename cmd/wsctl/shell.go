@@ -63,7 +63,7 @@ func (a *app) shell(cmd *cobra.Command, o *shellOptions, args []string) error {
 	if err := o.place.check(cmd); err != nil {
 		return err
 	}
-	open := func(ctx context.Context) (*workspace.Workspace, error) { return a.open(ctx, &o.place, &o.env, nil) }
+	open := func(ctx context.Context) (*workspace.Workspace, error) { return a.open(ctx, &o.place, &o.env) }
 	if len(args) > 0 {
 		if flag := o.place.changed(cmd); flag != "" {
 			return usagef(cmd.Name(), "--%s is decided when a workspace is made; leave it out, or leave out %s", flag, args[0])

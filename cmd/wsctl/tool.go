@@ -94,15 +94,11 @@ func (a *app) tool(cmd *cobra.Command, o *toolCallOptions, name string) error {
 	}
 	s, ctx := newStopper(cmd.Context(), 0, func(sig syscall.Signal) { os.Exit(exitSignal + int(sig)) })
 	defer s.close()
-	ws, err := a.open(ctx, &o.place, &o.env, entries)
+	ws, closeAll, err := a.openForAgent(ctx, &o.place, &o.env, entries)
 	if err != nil {
 		return interrupted(s, err)
 	}
-	defer func() {
-		if closeErr := ws.Close(); closeErr != nil {
-			a.ui.warn("%v", closeErr)
-		}
-	}()
+	defer closeAll()
 	set, done, err := a.toolSet(ws, &o.tools)
 	if err != nil {
 		return err
