@@ -5,7 +5,6 @@ package snapshot
 import (
 	"context"
 	"io/fs"
-	"path"
 	"slices"
 	"strings"
 
@@ -62,50 +61,6 @@ func newPlanner(ctx context.Context, in *session, target *record, paths []string
 		p.skipped[s.Path] = s.Reason
 	}
 	return p
-}
-
-// cleanPaths spells paths as listings do.
-func cleanPaths(given []string) ([]string, error) {
-	var paths []string
-	for _, g := range given {
-		name := path.Clean(g)
-		if g == "" || !path.IsAbs(name) && (name == ".." || strings.HasPrefix(name, "../")) || path.IsAbs(name) || strings.IndexByte(name, 0) >= 0 {
-			return nil, workspace.Errorf(workspace.ErrInvalidPath, "", g, "name a file or directory below the root")
-		}
-		if name == "." {
-			return nil, nil
-		}
-		paths = append(paths, name)
-	}
-	return paths, nil
-}
-
-// reach says how a path lies to those that are asked for.
-type reach int
-
-const (
-	outside reach = iota
-	above         // some of them lie below it
-	inside
-)
-
-func (p *planner) reach(name string) reach {
-	if len(p.paths) == 0 {
-		return inside
-	}
-	r := outside
-	for i, want := range p.paths {
-		switch {
-		case name == want:
-			p.found[i] = true
-			return inside
-		case strings.HasPrefix(name, want) && name[len(want)] == '/':
-			return inside
-		case name == "." || strings.HasPrefix(want, name) && want[len(name)] == '/':
-			r = above
-		}
-	}
-	return r
 }
 
 // plan is what makes of the tree below now the one below want.
@@ -369,13 +324,11 @@ func (p *planner) otherKind(d *dirPlan, name string, n *node, want Entry) error 
 			p.keep(name, n, "a directory is there with entries that the snapshot leaves out")
 			return nil
 		}
-		deleted := len(p.deleted)
 		if _, err := p.gone(d, name, n); err != nil {
 			return err
 		}
 		// The name itself is not deleted, it is restored.
 		p.deleted = slices.DeleteFunc(p.deleted, func(s string) bool { return s == name })
-		_ = deleted
 		return p.made(d, name, want)
 	}
 	d.remove = append(d.remove, n.at)
