@@ -127,7 +127,7 @@ func TestDiffBounds(t *testing.T) {
 	_, err = a.Diff(bg, "none", "", workspace.DiffOptions{})
 	wantCode(t, err, workspace.ErrNotFound)
 	_, err = a.Diff(bg, first.ID, "", workspace.DiffOptions{Paths: []string{"../x"}})
-	wantCode(t, err, workspace.ErrInvalidPath)
+	wantCode(t, err, workspace.ErrOutside)
 }
 
 // A fork is the snapshot, whatever became of the tree; it shares no file with

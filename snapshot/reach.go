@@ -14,8 +14,11 @@ func cleanPaths(given []string) ([]string, error) {
 	var paths []string
 	for _, g := range given {
 		name := path.Clean(g)
-		if g == "" || !path.IsAbs(name) && (name == ".." || strings.HasPrefix(name, "../")) || path.IsAbs(name) || strings.IndexByte(name, 0) >= 0 {
+		switch {
+		case g == "", strings.IndexByte(name, 0) >= 0:
 			return nil, workspace.Errorf(workspace.ErrInvalidPath, "", g, "name a file or directory below the root")
+		case path.IsAbs(name), name == "..", strings.HasPrefix(name, "../"):
+			return nil, workspace.Errorf(workspace.ErrOutside, "", g, "the path leaves the root")
 		}
 		if name == "." {
 			return nil, nil

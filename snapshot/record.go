@@ -86,10 +86,12 @@ func (s *Store) record(ctx context.Context, id string) (record, error) {
 	if err != nil {
 		return record{}, err
 	}
-	if len(records) == 0 {
-		return record{}, workspace.Errorf(workspace.ErrNotFound, "", "", "there is no snapshot yet")
+	for _, r := range records {
+		if !r.Backup {
+			return r, nil
+		}
 	}
-	return records[0], nil
+	return record{}, workspace.Errorf(workspace.ErrNotFound, "", "", "there is no snapshot yet")
 }
 
 // records reads all records, the newest first; damaged are the ids of those

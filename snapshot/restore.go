@@ -59,7 +59,7 @@ func (s *Snapshots) restore(ctx context.Context, id string, o workspace.RestoreO
 		return done, nil
 	}
 	if !o.NoBackup {
-		backup, err := now.keep(ctx, workspace.Snapshot{Label: "before restore of " + target.ID})
+		backup, err := now.keep(ctx, workspace.Snapshot{Label: "before restore of " + target.ID, Backup: true})
 		if err != nil {
 			return done, err
 		}

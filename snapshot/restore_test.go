@@ -291,9 +291,9 @@ func TestRestorePaths(t *testing.T) {
 		_, err := a.Restore(bg, s.ID, workspace.RestoreOptions{Paths: []string{name}})
 		wantCode(t, err, workspace.ErrNotFound)
 	}
-	for _, name := range []string{"../x", "/etc", "", "a/../../b"} {
+	for name, code := range map[string]workspace.Code{"../x": workspace.ErrOutside, "/etc": workspace.ErrOutside, "a/../../b": workspace.ErrOutside, "": workspace.ErrInvalidPath, "a\x00": workspace.ErrInvalidPath} {
 		_, err := a.Restore(bg, s.ID, workspace.RestoreOptions{Paths: []string{name}})
-		wantCode(t, err, workspace.ErrInvalidPath)
+		wantCode(t, err, code)
 	}
 }
 

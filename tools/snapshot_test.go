@@ -15,13 +15,6 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// withoutDiff are snapshots that are not compared here.
-type withoutDiff struct{ *snapshot.Snapshots }
-
-func (withoutDiff) Diff(context.Context, string, string, workspace.DiffOptions) (workspace.Diff, error) {
-	return workspace.Diff{}, workspace.ErrUnsupported
-}
-
 // withSnapshots is a bench whose workspace has a store of snapshots.
 func withSnapshots(t *testing.T) *bench {
 	t.Helper()
@@ -39,7 +32,7 @@ func withSnapshots(t *testing.T) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ws, err := workspace.New(d, workspace.Options{Snapshots: withoutDiff{snaps}})
+	ws, err := workspace.New(d, workspace.Options{Snapshots: snaps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +57,10 @@ func TestSnapshots(t *testing.T) {
 	list := b.ok("snapshot_list", args{"limit": 1})["snapshots"].([]any)
 	if len(list) != 1 || list[0].(map[string]any)["id"] != kept["id"] {
 		t.Errorf("got %v", list)
+	}
+	diff := b.ok("snapshot_diff", args{"paths": []string{"src", "new"}})["changes"].([]any)
+	if len(diff) != 2 || !strings.Contains(diff[1].(map[string]any)["patch"].(string), "-one\n+two\n") {
+		t.Errorf("differs: %v", diff)
 	}
 	plan := b.ok("snapshot_restore", args{"id": "latest", "dry_run": true})
 	if plan["dry_run"] != true || b.get("src/a.go") != "two\n" {

@@ -12,7 +12,7 @@ import (
 // are kept is not the driver's business. Its methods may be called by many
 // goroutines, and by many processes over one store, at once.
 //
-// A snapshot is named by its id, or by "latest" for the newest one. One that is
+// A snapshot is named by its id, or by "latest" for the newest one that is no Backup. One that is
 // not there is NOT_FOUND; one whose data is damaged is CORRUPT.
 type Snapshotter interface {
 	// Save keeps the tree as it is. Commands may run meanwhile: each file
@@ -42,6 +42,9 @@ type Snapshot struct {
 	Label       string    `json:"label,omitempty"`
 	// Turn names the turn of a conversation before which it was taken.
 	Turn string `json:"turn,omitempty"`
+	// Backup: a restore kept the state before it here. "latest" never names
+	// one, so that a second restore of "latest" does not undo the first.
+	Backup bool `json:"backup,omitempty"`
 	// Metadata is the caller's, as it was given.
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 	// Exclude are the globs that were left out, the standing ones included.

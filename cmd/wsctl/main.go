@@ -68,6 +68,7 @@ func newRootCommand(a *app) *cobra.Command {
 	)
 	root.AddCommand(treeVerbs(a)...)
 	root.AddCommand(workspaceVerbs(a)...)
+	root.AddCommand(snapshotVerbs(a)...)
 	return root
 }
 
