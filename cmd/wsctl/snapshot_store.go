@@ -17,18 +17,6 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// stateDir is the user's state directory (XDG base directory specification),
-// empty when there is no home either.
-func (e environment) stateDir() string {
-	if dir := e.get("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "wsctl")
-	}
-	if home := e.get("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "wsctl")
-	}
-	return ""
-}
-
 // storeOptions are the flags of all verbs on snapshots.
 type storeOptions struct {
 	tree  treeOptions
@@ -46,21 +34,42 @@ func (o *storeOptions) addFlags(cmd *cobra.Command) {
 
 // place says where the store of a root is.
 func (o *storeOptions) place(a *app) (snapshot.Place, error) {
-	p := snapshot.Place{Adopt: o.adopt}
-	if o.store != "" {
-		dir, err := filepath.Abs(o.store)
-		if err != nil {
-			return p, workspace.Errorf(workspace.ErrInvalidArgument, "--store", "", "%w", err)
-		}
-		p.Dir = dir
-		return p, nil
+	if o.store == "" {
+		return a.env.snapshotPlace(o.adopt)
 	}
-	state := a.env.stateDir()
+	dir, err := filepath.Abs(o.store)
+	if err != nil {
+		return snapshot.Place{}, workspace.Errorf(workspace.ErrInvalidArgument, "--store", "", "%w", err)
+	}
+	return snapshot.Place{Dir: dir, Adopt: o.adopt}, nil
+}
+
+// snapshotPlace is where snapshots are unless the user says otherwise: below the
+// state directory, where no command and no git clean reaches them.
+func (e environment) snapshotPlace(adopt bool) (snapshot.Place, error) {
+	state := e.stateDir()
 	if state == "" {
-		return p, workspace.Errorf(workspace.ErrInvalidArgument, "--store", "", "there is no home directory to keep snapshots in; set HOME or XDG_STATE_HOME, or give --store DIR")
+		return snapshot.Place{}, workspace.Errorf(workspace.ErrInvalidArgument, "snapshots", "", "there is no home directory to keep them in; set HOME or XDG_STATE_HOME to an absolute path")
 	}
-	p.Beside = filepath.Join(state, "snapshots")
-	return p, nil
+	at := snapshot.Place{Beside: filepath.Join(state, "snapshots"), Adopt: adopt}
+	if err := os.MkdirAll(at.Beside, 0o700); err != nil {
+		return snapshot.Place{}, workspace.Errorf(workspace.ErrIO, "snapshots", at.Beside, "%w", err)
+	}
+	return at, nil
+}
+
+// openSnapshots opens the store of a root; close lets it go.
+func (a *app) openSnapshots(root *host.Root, at snapshot.Place, o snapshot.Options) (s *snapshot.Snapshots, closeStore func(), err error) {
+	store, err := snapshot.Open(root, at)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Logger = a.ui.logger()
+	if s, err = snapshot.New(root, store, o); err != nil {
+		store.Close()
+		return nil, nil, err
+	}
+	return s, store.Close, nil
 }
 
 // kept is a root with its snapshots.
@@ -78,27 +87,16 @@ func (a *app) snapshots(t *tree, o *storeOptions, options snapshot.Options) (*ke
 	if err != nil {
 		return nil, err
 	}
-	if at.Beside != "" {
-		if err := os.MkdirAll(at.Beside, 0o700); err != nil {
-			return nil, workspace.Errorf(workspace.ErrIO, "", at.Beside, "%w", err)
-		}
-	}
-	store, err := snapshot.Open(t.Root, at)
+	snaps, closeStore, err := a.openSnapshots(t.Root, at, options)
 	if err != nil {
-		return nil, err
-	}
-	options.Logger = a.ui.logger()
-	snaps, err := snapshot.New(t.Root, store, options)
-	if err != nil {
-		store.Close()
 		return nil, err
 	}
 	ws, err := workspace.New(&rootDriver{a: a, t: t}, workspace.Options{Snapshots: snaps})
 	if err != nil {
-		store.Close()
+		closeStore()
 		return nil, err
 	}
-	return &kept{tree: t, snaps: snaps, store: store, ws: ws}, nil
+	return &kept{tree: t, snaps: snaps, store: snaps.Store(), ws: ws}, nil
 }
 
 func (k *kept) close() {
