@@ -18,6 +18,10 @@ import (
 // root it is deleted where it is.
 func (r *Root) Remove(ctx context.Context, name string, o workspace.RemoveOptions) error {
 	const op = "remove"
+	if o.Trash {
+		_, err := r.RemoveToTrash(ctx, name)
+		return err
+	}
 	if err := r.begin(ctx, op, name); err != nil {
 		return err
 	}
@@ -27,16 +31,30 @@ func (r *Root) Remove(ctx context.Context, name string, o workspace.RemoveOption
 		return asError(op, name, err)
 	}
 	defer t.close()
-	switch {
-	case o.Trash:
-		_, err = r.moveToTrash(ctx, t.place, name)
-	case isType(&t.st, unix.S_IFDIR):
+	if isType(&t.st, unix.S_IFDIR) {
 		err = r.removeDir(ctx, t.place, o.Recursive)
-	default:
+	} else {
 		r.hooks.at("unlink")
 		err = unix.Unlinkat(t.dir, t.base, 0)
 	}
 	return asError(op, name, mountPoint(err))
+}
+
+// RemoveToTrash is Remove with Trash. It returns the id by which RestoreTrash
+// puts the entry back.
+func (r *Root) RemoveToTrash(ctx context.Context, name string) (id string, err error) {
+	const op = "remove"
+	if err := r.begin(ctx, op, name); err != nil {
+		return "", err
+	}
+	defer r.calls.leave()
+	t, err := r.openEntry(ctx, name)
+	if err != nil {
+		return "", asError(op, name, err)
+	}
+	defer t.close()
+	id, err = r.moveToTrash(ctx, t.place, name)
+	return id, asError(op, name, mountPoint(err))
 }
 
 // mountPoint tells what EBUSY means for an entry that is moved or removed.

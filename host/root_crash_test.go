@@ -68,6 +68,11 @@ var crashOps = map[string]crashOp{
 		run:  func(a *area) error { _, err := a.r.Copy(bg, "g", "f", workspace.WriteOptions{}); return err },
 		done: []string{"f = G"}, calls: write[1:],
 	},
+	"copy tree": {
+		run:   func(a *area) error { return a.r.CopyTree(bg, "tree", "copied", host.CopyTreeOptions{}) },
+		done:  []string{"copied/", "copied/a/", "copied/a/b = B", "copied/l -> a"},
+		calls: []uintptr{unix.SYS_MKDIRAT, unix.SYS_SYMLINKAT, unix.SYS_SYNCFS, unix.SYS_RENAMEAT2},
+	},
 	"rename file": {
 		run:     func(a *area) error { return a.r.Rename(bg, "g", "f", workspace.RenameOptions{Overwrite: true}) },
 		done:    []string{"f = G", "- g"},

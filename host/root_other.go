@@ -262,6 +262,15 @@ func noTrash(op string) error {
 // Trash is UNSUPPORTED outside Linux.
 func (r *Root) Trash(context.Context) ([]TrashItem, error) { return nil, noTrash("trash") }
 
+// RemoveToTrash is UNSUPPORTED outside Linux.
+func (r *Root) RemoveToTrash(context.Context, string) (string, error) { return "", noTrash("remove") }
+
+// CopyTree is UNSUPPORTED outside Linux: nothing there makes a directory appear
+// whole.
+func (r *Root) CopyTree(_ context.Context, from, _ string, _ CopyTreeOptions) error {
+	return workspace.Errorf(workspace.ErrUnsupported, "copy", from, "directories are copied on Linux only; copy the files one by one")
+}
+
 // RestoreTrash is UNSUPPORTED outside Linux.
 func (r *Root) RestoreTrash(context.Context, string, string) error { return noTrash("restore") }
 

@@ -63,6 +63,7 @@ func newFileCommand(a *app) *cobra.Command {
 		newFileMkdirCommand(a),
 		newFileLnCommand(a),
 		newFileChmodCommand(a),
+		newFileEditCommand(a),
 		newFileTrashCommand(a),
 	)
 	return cmd
@@ -106,20 +107,29 @@ func (a *app) changing(cmd *cobra.Command, o *treeOptions, verb func(context.Con
 // done is what verbs with several paths print with --json: those they are done
 // with, in order.
 type done struct {
-	Done  []pathText `json:"done"`
+	Done  []doneItem `json:"done"`
 	Error *failure   `json:"error,omitempty"`
+}
+
+// doneItem is a path that a verb is done with.
+type doneItem struct {
+	pathText
+	// TrashID is what it can be restored by.
+	TrashID string `json:"trashId,omitempty"`
 }
 
 // eachPath does an operation for one path after the other, up to the first
 // failure.
-func (a *app) eachPath(t *tree, paths []string, asJSON bool, operation func(name string) error) error {
-	result := done{Done: []pathText{}}
+func (a *app) eachPath(t *tree, paths []string, asJSON bool, operation func(name string, item *doneItem) error) error {
+	result := done{Done: []doneItem{}}
 	for _, path := range paths {
-		if err := t.do(path, operation); err != nil {
+		item := doneItem{pathText: newPathText(path)}
+		err := t.do(path, func(name string) error { return operation(name, &item) })
+		if err != nil {
 			result.Error = newFailure(err)
 			return failedOperation(err, result)
 		}
-		result.Done = append(result.Done, newPathText(path))
+		result.Done = append(result.Done, item)
 	}
 	if asJSON {
 		return a.ui.object(result)

@@ -8,13 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/wsctl/wsctl/host"
 	"github.com/wsctl/wsctl/workspace"
 )
 
 const fileRmLong = `Remove files, links (never what they lead to) and empty directories; with -r also
 directories with what they hold. Such a directory is first taken out of the tree
-in one step, then deleted. With --trash it is kept: "wsctl file trash ls" tells
-what is there, and "trash restore" puts it back.`
+in one step, then deleted. With --trash it is kept, and the id is printed by which
+"wsctl file trash restore" puts it back; "wsctl file trash ls" tells what is there.`
 
 // rmOptions are the flags of file rm.
 type rmOptions struct {
@@ -33,8 +34,8 @@ func newFileRmCommand(a *app) *cobra.Command {
 		ValidArgsFunction: a.completePath(&o.tree),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.changing(cmd, &o.tree, func(ctx context.Context, t *tree) error {
-				return a.eachPath(t, args, o.tree.json, func(name string) error {
-					err := t.Remove(ctx, name, workspace.RemoveOptions{Recursive: o.recursive, Trash: o.trash})
+				return a.eachPath(t, args, o.tree.json, func(name string, item *doneItem) error {
+					err := a.remove(ctx, t, &o, name, item)
 					if o.ignoreMissing && workspace.CodeOf(err) == workspace.ErrNotFound {
 						return nil
 					}
@@ -49,6 +50,23 @@ func newFileRmCommand(a *app) *cobra.Command {
 	f.BoolVarP(&o.ignoreMissing, "ignore-missing", "f", false, "a path that is missing is no failure")
 	o.tree.addFlags(cmd)
 	return cmd
+}
+
+// remove removes one entry. The id of an item of the trash is told at once: what
+// fails later must not hide it.
+func (a *app) remove(ctx context.Context, t *tree, o *rmOptions, name string, item *doneItem) error {
+	if !o.trash {
+		return t.Remove(ctx, name, workspace.RemoveOptions{Recursive: o.recursive})
+	}
+	id, err := t.RemoveToTrash(ctx, name)
+	if err != nil {
+		return err
+	}
+	item.TrashID = id
+	if o.tree.json {
+		return nil
+	}
+	return a.ui.result([]byte(id + "\n"))
 }
 
 const fileMvLong = `Give a file, a link or a directory another path. The directory it goes to must be
@@ -103,13 +121,18 @@ func (t *tree) doTwo(first, second string, operation func(first, second string) 
 
 const fileCpLong = `Copy a file, whole or not at all, as "write" does it: with its permissions, but
 no special bits. Directories above TO are made. A path that is taken is EXISTS
-unless --overwrite is given; a directory is NOT_A_FILE. Where the file system
-can, the copy shares its content until one of the two changes.`
+unless --overwrite is given; a directory is NOT_A_FILE without -r. Where the file
+system can, the copy shares its content until one of the two changes.
+
+With -r a directory is copied with what it holds, also whole or not at all: the
+copy is made where nobody sees it and takes the path TO in one step. Links are
+copied as links. With --overwrite it replaces a directory.`
 
 // cpOptions are the flags of file cp.
 type cpOptions struct {
 	tree             treeOptions
 	overwrite, force bool
+	recursive        bool
 	ifVersion        string
 	maxBytes         size
 }
@@ -119,16 +142,22 @@ func newFileCpCommand(a *app) *cobra.Command {
 	o.maxBytes.least, o.maxBytes.most = 1, maxSize
 	cmd := &cobra.Command{
 		Use:               "cp [flags] FROM TO",
-		Short:             "Copy a file",
+		Short:             "Copy a file, or with -r a directory",
 		Long:              fileCpLong,
-		Example:           "  wsctl file cp app.conf app.conf.bak\n  wsctl file cp --overwrite --json a b | jq -r .version",
+		Example:           "  wsctl file cp app.conf app.conf.bak\n  wsctl file cp -r src src.bak\n  wsctl file cp --overwrite --json a b | jq -r .version",
 		Args:              takes(2, 2, "two paths, FROM and TO"),
 		ValidArgsFunction: a.completePath(&o.tree),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !o.overwrite && (o.force || o.ifVersion != "") {
 				return usagef(verbOf(cmd), "--force and --if-version are about what is replaced; give --overwrite too")
 			}
+			if o.recursive && (o.force || o.ifVersion != "") {
+				return usagef(verbOf(cmd), "--force and --if-version are about one file; leave them or -r out")
+			}
 			return a.changing(cmd, &o.tree, func(ctx context.Context, t *tree) error {
+				if o.recursive {
+					return a.copyTree(ctx, t, &o, args[0], args[1])
+				}
 				var fi fs.FileInfo
 				err := t.doTwo(args[0], args[1], func(from, to string) (err error) {
 					fi, err = t.Copy(ctx, from, to, workspace.WriteOptions{
@@ -141,13 +170,27 @@ func newFileCpCommand(a *app) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.overwrite, "overwrite", false, "replace a file that has the path TO")
+	f.BoolVarP(&o.recursive, "recursive", "r", false, "copy a directory with what it holds")
+	f.BoolVar(&o.overwrite, "overwrite", false, "replace a file, or with -r a directory, that has the path TO")
 	f.BoolVar(&o.force, "force", false, "replace a file that may not be written")
 	f.StringVar(&o.ifVersion, "if-version", "", "fail with CONFLICT unless TO has this `VERSION`")
 	f.Var(&o.maxBytes, "max-bytes", "fail with TOO_LARGE when there is more to copy (default: no limit)")
 	o.tree.addFlags(cmd)
 	o.tree.addHardLinks(cmd)
 	return cmd
+}
+
+// copyTree copies whatever FROM is.
+func (a *app) copyTree(ctx context.Context, t *tree, o *cpOptions, from, to string) error {
+	var fi fs.FileInfo
+	err := t.doTwo(from, to, func(one, two string) (err error) {
+		err = t.CopyTree(ctx, one, two, host.CopyTreeOptions{Overwrite: o.overwrite, MaxBytes: o.maxBytes.value})
+		if err == nil {
+			fi, err = t.Lstat(ctx, two)
+		}
+		return err
+	})
+	return a.wrote(to, fi, err, o.tree.json)
 }
 
 const fileMkdirLong = `Make directories. A path that is taken is EXISTS; with -p a directory that is
@@ -174,7 +217,7 @@ func newFileMkdirCommand(a *app) *cobra.Command {
 				return usagef(verbOf(cmd), "--mode 000 makes a directory that nobody can use; make it and use chmod")
 			}
 			return a.changing(cmd, &o.tree, func(ctx context.Context, t *tree) error {
-				return a.eachPath(t, args, o.tree.json, func(name string) error {
+				return a.eachPath(t, args, o.tree.json, func(name string, _ *doneItem) error {
 					return t.Mkdir(ctx, name, workspace.MkdirOptions{Perm: o.mode.value, Parents: o.parents})
 				})
 			})
@@ -258,7 +301,7 @@ func newFileChmodCommand(a *app) *cobra.Command {
 				return usagef(verbOf(cmd), "%q: %w", args[0], err)
 			}
 			return a.changing(cmd, &o, func(ctx context.Context, t *tree) error {
-				return a.eachPath(t, args[1:], o.json, func(name string) error {
+				return a.eachPath(t, args[1:], o.json, func(name string, _ *doneItem) error {
 					return t.Chmod(ctx, name, mode.value)
 				})
 			})
