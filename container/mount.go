@@ -2,9 +2,9 @@ package container
 
 import (
 	"path"
-	"path/filepath"
 	"strings"
 
+	"github.com/wsctl/wsctl/host"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -34,9 +34,9 @@ func ParseMount(spec string) (Mount, error) {
 	if at <= 0 {
 		return Mount{}, mountError(workspace.ErrInvalidArgument, spec, usage)
 	}
-	source, err := filepath.Abs(rest[:at])
+	source, err := host.Abs("mount", rest[:at])
 	if err != nil {
-		return Mount{}, mountError(workspace.ErrIO, spec, "%w", err)
+		return Mount{}, err
 	}
 	m.Source, m.Target = source, path.Clean(rest[at+1:])
 	return m, nil

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/wsctl/wsctl/host"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -85,9 +86,9 @@ type rootFacts struct {
 // told to the engine; DENIED when the place must not be used; CONFLICT when the
 // name leads elsewhere while it is looked at.
 func checkRoot(ctx context.Context, dir string, p placePolicy) (rootFacts, error) {
-	name, err := filepath.Abs(dir)
+	name, err := host.Abs("root", dir)
 	if err != nil {
-		return rootFacts{}, rootError(workspace.ErrIO, dir, "%w", err)
+		return rootFacts{}, err
 	}
 	if dir == "" || strings.ContainsRune(dir, 0) {
 		return rootFacts{}, rootError(workspace.ErrInvalidArgument, dir, "name a directory")

@@ -81,7 +81,7 @@ func openRoot(dir string, o RootOptions, h *hooks) (_ *Root, err error) {
 			err = asError(op, dir, err)
 		}
 	}()
-	if r.name, err = filepath.Abs(dir); err != nil {
+	if r.name, err = Abs(op, dir); err != nil {
 		return nil, err
 	}
 	if r.fd, err = unix.Open(r.name, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {

@@ -57,9 +57,9 @@ func OpenRoot(dir string, o RootOptions) (*Root, error) {
 	if o.NoMounts || o.HardLinks == HardLinksInternal {
 		return nil, workspace.Errorf(workspace.ErrUnsupported, op, dir, "this system can tell neither mounts nor all names of a file; use Linux, or other options")
 	}
-	name, err := filepath.Abs(dir)
+	name, err := Abs(op, dir)
 	if err != nil {
-		return nil, asError(op, dir, err)
+		return nil, err
 	}
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {

@@ -219,6 +219,32 @@ func TestRootOddNames(t *testing.T) {
 	})
 }
 
+// A path of as many parts as fit into 4,095 bytes is one like any other; one of
+// 3,000 parts is longer, and INVALID_PATH for all operations.
+func TestRootManyParts(t *testing.T) {
+	eachMode(t, modes, func(t *testing.T, m mode) {
+		a := newArea(t, m.hooks, host.RootOptions{}, "f = F")
+		deep := strings.Repeat("d/", 2040)
+		check(t, a.write(deep+"f", "deep", workspace.WriteOptions{}))
+		if got, err := a.read(deep + "f"); got != "deep" {
+			t.Errorf("read: %q, %v", got, err)
+		}
+		_, err := a.r.Stat(bg, deep+"f")
+		check(t, err)
+		check(t, a.r.Rename(bg, deep+"f", "g", workspace.RenameOptions{}))
+		check(t, a.r.Remove(bg, "d", workspace.RemoveOptions{Recursive: true}))
+		before := treeHash(t, a.in)
+		for op, run := range fileOps {
+			if err := run(a, strings.Repeat("d/", 3000)); workspace.CodeOf(err) != workspace.ErrInvalidPath {
+				t.Errorf("%s: %v", op, err)
+			}
+		}
+		if treeHash(t, a.in) != before {
+			t.Error("something was changed")
+		}
+	})
+}
+
 // A name leads through at most 40 links, as in Linux.
 func TestRootLinkChains(t *testing.T) {
 	eachMode(t, modes, func(t *testing.T, m mode) {

@@ -50,7 +50,7 @@ func newFileEditCommand(a *app) *cobra.Command {
 		Short: "Replace text in a file",
 		Long:  fileEditLong,
 		Example: "  wsctl file edit --old 'go 1.25' --new 'go 1.26' go.mod\n" +
-			"  wsctl file edit --all --dry-run --old TODO --new DONE notes.txt\n" +
+			"  wsctl file edit --all --dry-run --old colour --new color notes.txt\n" +
 			"  git show :part.go | wsctl file edit --old-from part.old --new-from - main.go",
 		Args:              takes(1, 1, "one path"),
 		ValidArgsFunction: a.completePath(&o.tree),
