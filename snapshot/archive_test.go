@@ -52,7 +52,6 @@ func TestExportImport(t *testing.T) {
 type entry struct {
 	name, link, content string
 	kind                byte
-	size                int64 // when it is not that of content
 }
 
 const goodHead = `{"wsctlSnapshot":1,"id":"x"}`

@@ -20,8 +20,9 @@ const lockName = "lock"
 const lockPause = 10 * time.Millisecond
 
 // lock takes the store's lock, shared (unix.LOCK_SH) or exclusive
-// (unix.LOCK_EX). Closing the file gives it back, and so does the end of the
-// process, however it comes (flock(2)).
+// (unix.LOCK_EX); with unix.LOCK_NB it is BUSY rather than waited for. Closing
+// the file gives it back, and so does the end of the process, however it comes
+// (flock(2)).
 func (s *Store) lock(ctx context.Context, how int) (*os.File, error) {
 	f, err := s.dir.openFile(lockName, unix.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -36,6 +37,9 @@ func (s *Store) lock(ctx context.Context, how int) (*os.File, error) {
 		_, err := retry(func() (int, error) { return 0, unix.Flock(int(f.Fd()), how|unix.LOCK_NB) })
 		if err == nil {
 			return f, nil
+		}
+		if err == unix.EWOULDBLOCK && how&unix.LOCK_NB != 0 {
+			err = workspace.Errorf(workspace.ErrBusy, "", "", "others use the snapshot store; try again when they are done")
 		}
 		if err != unix.EWOULDBLOCK {
 			f.Close()

@@ -122,6 +122,11 @@ func (s *Store) shared(ctx context.Context) (*session, error) { return s.begin(c
 // exclusive begins a use that deletes.
 func (s *Store) exclusive(ctx context.Context) (*session, error) { return s.begin(ctx, unix.LOCK_EX) }
 
+// exclusiveNow is exclusive, but BUSY when anybody else uses the store.
+func (s *Store) exclusiveNow(ctx context.Context) (*session, error) {
+	return s.begin(ctx, unix.LOCK_EX|unix.LOCK_NB)
+}
+
 func (s *Store) begin(ctx context.Context, how int) (*session, error) {
 	lock, err := s.lock(ctx, how)
 	if err != nil {

@@ -187,6 +187,41 @@ func TestRetention(t *testing.T) {
 	a.wantWhole()
 }
 
+// Many saves leave few packs though nothing is ever removed; while somebody else
+// uses the store, saves go on without that.
+func TestMerge(t *testing.T) {
+	t.Parallel()
+	a := newArea(t, snapshot.Options{}, "first = 1")
+	first := a.save()
+	want := a.manifest()
+	use, err := a.store.Tree(bg, first.ID)
+	check(t, err)
+	defer use.Close()
+	grow := func(from, n int) {
+		for i := from; i < from+n; i++ {
+			a.grow(fmt.Sprintf("f = %d", i))
+			a.save()
+		}
+	}
+	grow(0, 60)
+	if packs := a.packs(); len(packs) != 61 {
+		t.Errorf("%d packs while the store is in use", len(packs))
+	}
+	use.Close()
+	grow(60, 60)
+	if packs := a.packs(); len(packs) > 60 {
+		t.Errorf("there are %d packs", len(packs))
+	}
+	a.wantWhole()
+	list, err := a.List(bg)
+	check(t, err)
+	if len(list) != 121 {
+		t.Errorf("there are %d snapshots", len(list))
+	}
+	a.restore(first.ID)
+	a.wantTree(want)
+}
+
 // A copy is whole by itself and keeps its id.
 func TestCopy(t *testing.T) {
 	t.Parallel()

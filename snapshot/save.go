@@ -92,6 +92,9 @@ func (s *Snapshots) Save(ctx context.Context, o workspace.SaveOptions) (workspac
 			s.log.Warn("old snapshots could not be removed", "store", s.store.name, "error", err)
 		}
 	}
+	if err := s.store.merge(ctx); err != nil {
+		s.log.Warn("small packs could not be put together", "store", s.store.name, "error", err)
+	}
 	return snap, nil
 }
 

@@ -71,7 +71,7 @@ func (s *Store) sweep(ctx context.Context, in *session, lazy bool) (freed int64,
 			anew = append(anew, u)
 		}
 	}
-	return s.rewrite(ctx, in, needed, gone, anew)
+	return s.rewrite(ctx, in, func(sum Sum) bool { return needed.sums[sum] }, gone, anew)
 }
 
 // uses tells of each pack what is needed of it.
@@ -108,7 +108,7 @@ func tableRow(at location) int64 {
 
 // rewrite writes what is needed of the packs in anew to new ones, and removes
 // both lists.
-func (s *Store) rewrite(ctx context.Context, in *session, needed *reachable, gone, anew []packUse) (freed int64, err error) {
+func (s *Store) rewrite(ctx context.Context, in *session, needed func(Sum) bool, gone, anew []packUse) (freed int64, err error) {
 	if len(gone)+len(anew) == 0 {
 		return 0, nil
 	}
@@ -145,7 +145,7 @@ func (s *Store) rewrite(ctx context.Context, in *session, needed *reachable, gon
 
 // copyLive copies those objects of a pack that are needed and have no other
 // place.
-func (s *Store) copyLive(ctx context.Context, in *session, needed *reachable, name string, sink *packer) error {
+func (s *Store) copyLive(ctx context.Context, in *session, needed func(Sum) bool, name string, sink *packer) error {
 	f, err := s.packs.open(name)
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func (s *Store) copyLive(ctx context.Context, in *session, needed *reachable, na
 			return err
 		}
 		at, ok := in.find(o.sum)
-		if !ok || !needed.sums[o.sum] || in.packName(at.pack) != name || at.off != o.off {
+		if !ok || !needed(o.sum) || in.packName(at.pack) != name || at.off != o.off {
 			continue
 		}
 		if err := sink.copy(f, o); err != nil {
