@@ -5,7 +5,6 @@ package container_test
 import (
 	"errors"
 	"os"
-	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -169,31 +168,7 @@ func TestDiskLimitOfADetachedWorkspace(t *testing.T) {
 // name any more.
 func TestDiskLimitKeepsAMargin(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("a file system is mounted by root")
-	}
-	dir := enginetest.Dir(t)
-	image, mnt := filepath.Join(dir, "image"), filepath.Join(dir, "mnt")
-	if err := os.Mkdir(mnt, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Create(image)
-	if err == nil {
-		err = errors.Join(f.Truncate(400<<20), f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, argv := range [][]string{{"mkfs.ext4", "-q", "-m", "0", image}, {"mount", "-o", "loop", image, mnt}} {
-		if out, err := osexec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			t.Skipf("%v: %v: %s", argv, err, out)
-		}
-	}
-	t.Cleanup(func() {
-		if out, err := osexec.Command("umount", mnt).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v: %s", err, out)
-		}
-	})
+	mnt := enginetest.Disk(t, 400<<20, "mkfs.ext4", "-q", "-m", "0")
 	root := filepath.Join(mnt, "root")
 	if err := os.Mkdir(root, 0o755); err != nil {
 		t.Fatal(err)

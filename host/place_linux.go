@@ -29,6 +29,30 @@ type PutOptions struct {
 // runs of zeros become holes. What was there must still be o.Old, else
 // CONFLICT; a hard link is replaced, not written through.
 func (d *Dir) Put(ctx context.Context, name string, rd io.Reader, o PutOptions) error {
+	return d.put(ctx, name, o, func(new *draft) error { return new.fillSparse(ctx, rd) })
+}
+
+// PutClone is Put of what the open file from holds, which both share until one
+// of them changes (ioctl_ficlone(2)). UNSUPPORTED where the file systems cannot
+// do that; CONFLICT when from is no longer what is says, but for its name.
+func (d *Dir) PutClone(ctx context.Context, name string, from *Content, is Entry, o PutOptions) error {
+	return d.put(ctx, name, o, func(new *draft) error {
+		if err := ignoreIntr(func() error { return unix.IoctlFileClone(new.fd, from.fd) }); err != nil {
+			return refuse(workspace.ErrUnsupported, "the content cannot be shared: %w", err)
+		}
+		// A change sets the times before it is made, so what looks as it
+		// did after the sharing was the same before it.
+		now, err := from.Stat()
+		now.Name = is.Name
+		if err == nil && now != is {
+			err = errConflict()
+		}
+		return err
+	})
+}
+
+// put makes a file that fill fills.
+func (d *Dir) put(ctx context.Context, name string, o PutOptions, fill func(*draft) error) error {
 	return asError("restore", name, d.locked(ctx, name, o.Old, func(p *place) error {
 		t := target{place: p}
 		if p.exists() && !isType(&p.st, unix.S_IFREG) {
@@ -39,7 +63,7 @@ func (d *Dir) Put(ctx context.Context, name string, rd io.Reader, o PutOptions) 
 			return err
 		}
 		defer draft.discard()
-		if err := draft.fillSparse(ctx, rd); err != nil {
+		if err := fill(draft); err != nil {
 			return err
 		}
 		if err := t.own(draft); err != nil {

@@ -19,6 +19,7 @@ const fewChanges = 32
 type applier struct {
 	root *host.Root
 	in   *session
+	from *cloner // nil: all content comes from the store
 	sync bool
 	// failed are paths that were changed by somebody else meanwhile, or that
 	// this process may not change.
@@ -116,9 +117,13 @@ func (a *applier) entries(ctx context.Context, d *dirPlan) error {
 			return err
 		}
 	}
-	for _, r := range d.put {
-		if err := each(r.want.Name, a.put(ctx, held, r)); err != nil {
-			return err
+	if len(d.put) > 0 {
+		tree := a.from.dir(ctx, d.path)
+		defer tree.close()
+		for _, r := range d.put {
+			if err := each(r.want.Name, a.put(ctx, held, tree, r)); err != nil {
+				return err
+			}
 		}
 	}
 	for _, e := range d.link {
@@ -160,13 +165,15 @@ func (a *applier) all(d *dirPlan, err error) error {
 	return nil
 }
 
-func (a *applier) put(ctx context.Context, held *host.Dir, r replacement) error {
+func (a *applier) put(ctx context.Context, held *host.Dir, tree *cloneDir, r replacement) error {
+	o := host.PutOptions{Perm: r.want.Mode.Perm(), Modified: r.want.Modified, Old: r.old, Sync: a.sync}
+	if tree.put(ctx, held, r.want, o) {
+		return nil
+	}
 	content, err := a.in.content(r.want.Sum)
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	return held.Put(ctx, r.want.Name, content, host.PutOptions{
-		Perm: r.want.Mode.Perm(), Modified: r.want.Modified, Old: r.old, Sync: a.sync,
-	})
+	return held.Put(ctx, r.want.Name, content, o)
 }

@@ -13,8 +13,9 @@ import (
 )
 
 // Fork makes dir, which must be missing or empty, what the snapshot holds: files,
-// directories, links, modes and times. When it fails, what was made of dir is
-// removed.
+// directories, links, modes and times. Files that the tree still has as they were
+// saved share their content with it until one of them changes, where the file
+// system can do that. When it fails, what was made of dir is removed.
 func (s *Snapshots) Fork(ctx context.Context, id, dir string) (workspace.Snapshot, error) {
 	snap, err := s.fork(ctx, id, dir)
 	return snap, asError("fork", dir, err)
@@ -77,7 +78,8 @@ func (s *Snapshots) fork(ctx context.Context, id, dir string) (snap workspace.Sn
 	}
 	done := workspace.Restored{Snapshot: target.Snapshot}
 	forked := &Snapshots{root: root, store: s.store, opts: s.opts, log: s.log}
-	if err := forked.apply(ctx, in, plan, p, &done); err != nil {
+	a := &applier{in: in, from: &cloner{root: s.root, index: s.store.readIndex()}}
+	if err := forked.apply(ctx, plan, p, a, &done); err != nil {
 		return snap, err
 	}
 	if len(done.Kept) > 0 {

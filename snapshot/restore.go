@@ -65,12 +65,12 @@ func (s *Snapshots) restore(ctx context.Context, id string, o workspace.RestoreO
 		}
 		done.Backup = backup.ID
 	}
-	return done, s.apply(ctx, in, plan, p, &done)
+	return done, s.apply(ctx, plan, p, &applier{in: in}, &done)
 }
 
 // apply carries the plan out and takes out of done what could not be done.
-func (s *Snapshots) apply(ctx context.Context, in *session, plan *dirPlan, p *planner, done *workspace.Restored) error {
-	a := applier{root: s.root, in: in, sync: p.changes <= fewChanges, failed: map[string]string{}}
+func (s *Snapshots) apply(ctx context.Context, plan *dirPlan, p *planner, a *applier, done *workspace.Restored) error {
+	a.root, a.sync, a.failed = s.root, p.changes <= fewChanges, map[string]string{}
 	err := a.directory(ctx, plan)
 	if err == nil && !a.sync {
 		err = s.root.Sync()
