@@ -18,6 +18,7 @@ type entry struct {
 	mu      sync.Mutex
 	w       Workspace
 	ws      *workspace.Workspace // open; nil: nobody has asked yet
+	after   func()               // follows the end of ws
 	opening chan struct{}        // closed when an opening under way is done
 	users   int                  // calls under way
 	room    func()               // gives back its part of the budget; nil: it has none
@@ -81,11 +82,11 @@ func (e *entry) open(ctx context.Context) (*workspace.Workspace, func(), error) 
 		e.mu.Unlock()
 		// The one who opens does it for all who wait, so its own end does
 		// not count.
-		ws, err := e.o.openWorkspace(context.WithoutCancel(ctx), e, w)
+		ws, after, err := e.o.openWorkspace(context.WithoutCancel(ctx), e, w)
 		e.mu.Lock()
 		e.opening = nil
 		if err == nil {
-			e.ws = ws
+			e.ws, e.after = ws, after
 		}
 		e.mu.Unlock()
 		close(opened)
@@ -101,45 +102,61 @@ func (e *entry) done() {
 	e.users--
 }
 
-func (o *Orchestrator) openWorkspace(ctx context.Context, e *entry, w Workspace) (*workspace.Workspace, error) {
+// openWorkspace opens w; after follows its end.
+func (o *Orchestrator) openWorkspace(ctx context.Context, e *entry, w Workspace) (ws *workspace.Workspace, after func(), err error) {
 	b, ok := o.backends[w.Driver]
 	if !ok {
-		return nil, workspace.Errorf(workspace.ErrUnsupported, "open", w.Name, "this server has no workspaces of the kind %s", w.Driver)
+		return nil, nil, workspace.Errorf(workspace.ErrUnsupported, "open", w.Name, "this server has no workspaces of the kind %s", w.Driver)
 	}
 	d, err := b.Open(ctx, w)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	opts := o.cfg.Options
 	opts.Observer = observer{e}
+	after = func() {}
 	if o.cfg.Snapshots != nil {
-		if opts.Snapshots, err = o.cfg.Snapshots(w); err != nil {
+		if opts.Snapshots, after, err = o.cfg.Snapshots(w, d.Files()); err != nil {
 			_ = d.Close()
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	ws, err := workspace.New(d, opts)
-	if err != nil {
+	if ws, err = workspace.New(d, opts); err != nil {
 		_ = d.Close()
+		after()
+		return nil, nil, err
 	}
-	return ws, err
+	return ws, after, nil
 }
 
 // letGo closes the open workspace and gives its room back. Calls under way
 // answer DISPOSED. e.life is held.
 func (e *entry) letGo() {
-	e.mu.Lock()
-	ws, room := e.ws, e.room
-	e.ws, e.room = nil, nil
-	e.mu.Unlock()
-	if ws != nil {
-		began := time.Now()
-		_ = ws.Close()
+	began := time.Now()
+	if open, _ := e.shut(); open {
 		e.o.metrics.took(phaseKill, began)
 	}
+	e.mu.Lock()
+	room := e.room
+	e.room = nil
+	e.mu.Unlock()
 	if room != nil {
 		room()
 	}
+}
+
+// shut closes the open workspace; the next who asks opens it anew.
+func (e *entry) shut() (open bool, err error) {
+	e.mu.Lock()
+	ws, after := e.ws, e.after
+	e.ws, e.after = nil, nil
+	e.mu.Unlock()
+	if ws == nil {
+		return false, nil
+	}
+	err = ws.Close()
+	after()
+	return true, err
 }
 
 // admit gives the workspace its part of the budget, once for as long as it can

@@ -40,8 +40,10 @@ type Config struct {
 	// Pool is how many workspaces wait, ready, for a Create without an image,
 	// network, limits or source.
 	Pool int
-	// Snapshots returns what keeps states of a root; nil: there are none.
-	Snapshots func(w Workspace) (workspace.Snapshotter, error)
+	// Snapshots returns what keeps states of a workspace that is being opened,
+	// by its files, and a function that is called when it has been closed; nil:
+	// there are none.
+	Snapshots func(w Workspace, files workspace.Files) (workspace.Snapshotter, func(), error)
 	// Fork fills dir with a snapshot; nil: a workspace cannot begin with one.
 	Fork func(ctx context.Context, from Workspace, snapshot, dir string) error
 	// Options are for every workspace; Snapshots and Observer are set here.

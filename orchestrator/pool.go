@@ -83,14 +83,8 @@ func (o *Orchestrator) handOut(ctx context.Context, e *entry, w Workspace) (Work
 	}
 	// A new driver takes nothing of the old one's word for it: it compares
 	// the container with what it must be and asks its first process.
-	e.mu.Lock()
-	old := e.ws
-	e.ws = nil
-	e.mu.Unlock()
-	if old != nil {
-		if err := old.Close(); err != nil {
-			return w, err
-		}
+	if _, err := e.shut(); err != nil {
+		return w, err
 	}
 	ws, done, err := e.open(ctx)
 	if err != nil {

@@ -21,6 +21,9 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request, t Route, end cont
 		defer done()
 		r = r.WithContext(context.WithValue(r.Context(), callerKey{}, who))
 		c.Who = who
+		if t.Owner && (!isOwner(r.Context()) || who.Token != "") {
+			return workspace.Errorf(workspace.ErrDenied, "request", "", "this is for the owner of the server, over its Unix socket and without a token")
+		}
 		if !t.Open && !who.has(t.Scopes...) {
 			return workspace.Errorf(workspace.ErrDenied, "request", "", "the token lacks a scope; this needs %v", t.Scopes)
 		}

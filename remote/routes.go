@@ -20,6 +20,9 @@ type Route struct {
 	// Open says that a token is enough, whatever it holds; Public that none
 	// is needed.
 	Open, Public bool
+	// Owner says that no token is enough: it is for who comes over the Unix
+	// socket, without one, which is this process's user.
+	Owner bool
 	// Files says that the route reaches nothing but files by paths that it
 	// hands to Call.Path, so that a token with a prefix may use it. It needs
 	// Opens.
@@ -34,10 +37,13 @@ type Route struct {
 // check refuses a route that does not say who may use it.
 func (t Route) check() error {
 	named := strings.Contains(t.Path, "{workspace}")
+	// What other programs look for by name has no version.
+	plain := (t.Public || t.Owner) && strings.HasPrefix(t.Path, "/")
 	switch {
-	case t.Serve == nil, t.Method == "", !strings.HasPrefix(t.Path, "/v1/"):
-	case t.Public && (t.Open || len(t.Scopes) > 0 || named):
-	case !t.Public && !t.Open && len(t.Scopes) == 0:
+	case t.Serve == nil, t.Method == "", !plain && !strings.HasPrefix(t.Path, "/v1/"):
+	case t.Public && (t.Open || t.Owner || len(t.Scopes) > 0 || named):
+	case t.Owner && (t.Open || len(t.Scopes) > 0):
+	case !t.Public && !t.Open && !t.Owner && len(t.Scopes) == 0:
 	case t.Opens && !named, t.Files && !t.Opens:
 	default:
 		return nil
