@@ -208,7 +208,7 @@ func (a *Audit) flush(seq int64) error {
 	if done || fail != nil {
 		return fail
 	}
-	err := unix.Fdatasync(int(a.file.Fd()))
+	err := flushData(a.file)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {

@@ -131,8 +131,8 @@ func TestARouteSaysWhoMayUseIt(t *testing.T) {
 	const path = "/v1/workspaces/{workspace}/x"
 	for what, route := range map[string]remote.Route{
 		"no scope":              {Method: "GET", Path: path, Serve: answer},
-		"public and owner's":   {Method: "GET", Path: "/v1/x", Public: true, Owner: true, Serve: answer},
-		"owner's and scoped":   {Method: "GET", Path: "/v1/x", Owner: true, Scopes: allScopes, Serve: answer},
+		"public and owner's":    {Method: "GET", Path: "/v1/x", Public: true, Owner: true, Serve: answer},
+		"owner's and scoped":    {Method: "GET", Path: "/v1/x", Owner: true, Scopes: allScopes, Serve: answer},
 		"public and scoped":     {Method: "GET", Path: "/v1/x", Public: true, Scopes: allScopes, Serve: answer},
 		"a public workspace":    {Method: "GET", Path: path, Public: true, Serve: answer},
 		"no version":            {Method: "GET", Path: "/x", Scopes: allScopes, Serve: answer},

@@ -8,17 +8,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsctl/wsctl/container"
-	"github.com/wsctl/wsctl/reaper"
 	"github.com/wsctl/wsctl/workspace"
 )
 
 const downLong = `Remove workspaces of "wsctl up": what runs in them is ended, what was installed in
-them is gone. Their directories stay as they are. Each name is printed when it is
+them is gone. Their directories stay as they are, but for those that a server made. Each name is printed when it is
 gone; one that is not there is NOT_FOUND, and the others are removed all the same.`
 
 // downOptions are the flags of down.
-type downOptions struct{ all, json bool }
+type downOptions struct {
+	all, json bool
+	where     whereOptions
+}
 
 func newDownCommand(a *app) *cobra.Command {
 	var o downOptions
@@ -29,17 +30,20 @@ func newDownCommand(a *app) *cobra.Command {
 		Example: "  wsctl down app\n  wsctl down --all",
 		Args: func(_ *cobra.Command, args []string) error {
 			if o.all == (len(args) > 0) {
-				return usagef("down", "name workspaces, or give --all for every one that was made on this machine")
+				return usagef("down", "name workspaces, or give --all for every one that was made on this machine or is the server's")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.down(cmd.Context(), o, args)
+			return a.withFleet(cmd.Context(), &o.where, func(f fleet) error {
+				return a.down(cmd.Context(), f, o, args)
+			})
 		},
-		ValidArgsFunction: a.completeWorkspaces(0),
+		ValidArgsFunction: a.completeWorkspaces(0, &o.where),
 	}
-	cmd.Flags().BoolVar(&o.all, "all", false, "all that were made on this machine")
+	cmd.Flags().BoolVar(&o.all, "all", false, "all that were made on this machine, or with --remote all that the token reaches")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print one JSON object")
+	o.where.addFlags(cmd)
 	return cmd
 }
 
@@ -49,12 +53,7 @@ type removedWorkspaces struct {
 	Error   *failure `json:"error,omitempty"`
 }
 
-func (a *app) down(ctx context.Context, o downOptions, refs []string) error {
-	e, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
+func (a *app) down(ctx context.Context, f fleet, o downOptions, refs []string) error {
 	result := removedWorkspaces{Removed: []string{}}
 	var first error
 	failed := func(err error) {
@@ -64,12 +63,12 @@ func (a *app) down(ctx context.Context, o downOptions, refs []string) error {
 			a.ui.failure(err)
 		}
 	}
-	targets, err := a.downTargets(ctx, e, o, refs, failed)
+	targets, err := downTargets(ctx, f, o, refs, failed)
 	if err != nil {
 		return err
 	}
 	for _, w := range targets {
-		if err := w.Remove(ctx, e, a.env.cacheDir()); err != nil {
+		if err := f.Remove(ctx, w.ID); err != nil {
 			failed(err)
 			continue
 		}
@@ -90,25 +89,15 @@ func (a *app) down(ctx context.Context, o downOptions, refs []string) error {
 	return a.ui.object(result)
 }
 
-// downTargets are the workspaces that refs name, each once, or all of this machine.
-func (a *app) downTargets(ctx context.Context, e *container.Engine, o downOptions, refs []string, failed func(error)) ([]container.Detached, error) {
-	var targets []container.Detached
+// downTargets are the workspaces that refs name, each once, or all.
+func downTargets(ctx context.Context, f fleet, o downOptions, refs []string, failed func(error)) ([]workspaceText, error) {
 	if o.all {
-		self, err := reaper.Self()
-		if err != nil {
-			return nil, workspace.Errorf(workspace.ErrIO, "down", "", "find out what machine this is: %w", err)
-		}
-		list, err := container.ListDetached(ctx, e)
-		for _, w := range list {
-			if w.Owner.Host == self.Host && w.Owner.Machine == self.Machine {
-				targets = append(targets, w)
-			}
-		}
-		return targets, err
+		return f.Own(ctx)
 	}
+	var targets []workspaceText
 	seen := map[string]bool{}
 	for _, ref := range refs {
-		w, err := container.FindDetached(ctx, e, ref)
+		w, err := f.Find(ctx, ref)
 		switch {
 		case errors.Is(err, workspace.ErrNotFound):
 			failed(err)

@@ -6,6 +6,8 @@ import (
 	"context"
 	"runtime"
 
+	"github.com/spf13/cobra"
+
 	"github.com/wsctl/wsctl/container"
 	"github.com/wsctl/wsctl/reaper"
 	"github.com/wsctl/wsctl/workspace"
@@ -25,9 +27,14 @@ func (a *app) containerDriver(context.Context, *placeOptions) (workspace.Driver,
 	return nil, noDriver("open")
 }
 
-func (a *app) adopt(context.Context, string, *envOptions, int64) (*workspace.Workspace, error) {
+func (a *app) openIn(context.Context, *whereOptions, string, []string, int64) (*workspace.Workspace, error) {
 	return nil, noDriver("open")
 }
+
+// whereOptions are none: workspaces that stay take a Unix.
+type whereOptions struct{}
+
+func (*whereOptions) addFlags(*cobra.Command) {}
 
 func (a *app) reapOn(ctx context.Context, e *container.Engine, o reaper.Options) ([]reaper.Container, error) {
 	return reaper.Reap(ctx, e.API(), o)

@@ -48,8 +48,8 @@ func (a *app) newContainer(ctx context.Context, e *container.Engine, place *plac
 	return &connected{Driver: d, engine: e, pull: pull}, nil
 }
 
-// adopt opens the detached workspace that ref names.
-func (a *app) adopt(ctx context.Context, ref string, env *envOptions, disk int64) (*workspace.Workspace, error) {
+// adopt opens the detached workspace that ref names; base is its environment.
+func (a *app) adopt(ctx context.Context, ref string, base []string, disk int64) (*workspace.Workspace, error) {
 	e, err := a.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (a *app) adopt(ctx context.Context, ref string, env *envOptions, disk int64
 	if err != nil {
 		return nil, cmp.Or(err, e.Close())
 	}
-	return a.newWorkspace(&connected{Driver: d, engine: e, pull: a.ui.newPullProgress("")}, env.inherited(a.env), nil)
+	return a.newWorkspace(&connected{Driver: d, engine: e, pull: a.ui.newPullProgress("")}, base, nil)
 }
 
 // adoptDriver takes ref for a name first: that costs the engine one question.

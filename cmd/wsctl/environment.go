@@ -28,26 +28,34 @@ func (e environment) get(name string) string {
 
 // cacheDir is the user's cache directory (XDG base directory specification),
 // empty when there is no home either.
-func (e environment) cacheDir() string {
-	if dir := e.get("XDG_CACHE_HOME"); filepath.IsAbs(dir) {
+func (e environment) cacheDir() string { return e.userDir("XDG_CACHE_HOME", ".cache") }
+
+// stateDir is where wsctl keeps what outlives it (XDG base directory
+// specification), empty when there is no home either.
+func (e environment) stateDir() string { return e.userDir("XDG_STATE_HOME", ".local/state") }
+
+// configDir is the user's directory of settings of wsctl.
+func (e environment) configDir() string { return e.userDir("XDG_CONFIG_HOME", ".config") }
+
+// userDir is wsctl's directory in the one that a variable names, or else in one
+// below the home; empty when there is neither.
+func (e environment) userDir(variable, below string) string {
+	if dir := e.get(variable); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "wsctl")
 	}
 	if home := e.get("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".cache", "wsctl")
+		return filepath.Join(home, below, "wsctl")
 	}
 	return ""
 }
 
-// stateDir is the user's state directory (XDG base directory specification),
-// empty when there is no home either.
-func (e environment) stateDir() string {
-	if dir := e.get("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return filepath.Join(dir, "wsctl")
+// serverSocket is where the socket of the user's own server is, whose directory is
+// dir.
+func (e environment) serverSocket(dir string) string {
+	if runtime := e.get("XDG_RUNTIME_DIR"); filepath.IsAbs(runtime) {
+		return filepath.Join(runtime, "wsctl.sock")
 	}
-	if home := e.get("HOME"); filepath.IsAbs(home) {
-		return filepath.Join(home, ".local", "state", "wsctl")
-	}
-	return ""
+	return filepath.Join(dir, "wsctl.sock")
 }
 
 // fancy reports whether the user wants more than plain lines on a terminal

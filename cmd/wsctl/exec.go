@@ -30,6 +30,7 @@ type execOptions struct {
 	command commandOptions
 	flow    flowOptions
 	disk    size
+	where   whereOptions
 }
 
 func newExecCommand(a *app) *cobra.Command {
@@ -43,11 +44,12 @@ func newExecCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.execIn(cmd, &o, args[0], args[1:])
 		},
-		ValidArgsFunction: a.completeWorkspaces(1),
+		ValidArgsFunction: a.completeWorkspaces(1, &o.where),
 	}
 	o.flow.addFlags(cmd)
 	o.command.addFlags(cmd)
 	addDiskFlag(cmd, &o.disk)
+	o.where.addFlags(cmd)
 	return cmd
 }
 
@@ -69,7 +71,7 @@ func (a *app) execIn(cmd *cobra.Command, o *execOptions, name string, rest []str
 		return err
 	}
 	open := func(ctx context.Context) (*workspace.Workspace, error) {
-		return a.adopt(ctx, name, &o.command.env, o.disk.value)
+		return a.openIn(ctx, &o.where, name, o.command.env.inherited(a.env), o.disk.value)
 	}
 	return a.runAndTell(cmd.Context(), open, &o.flow, c)
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -22,6 +21,7 @@ inside; "wsctl exec" does that before each command.`
 
 func newInspectCommand(a *app) *cobra.Command {
 	var asJSON bool
+	var where whereOptions
 	cmd := &cobra.Command{
 		Use:     "inspect NAME [--json]",
 		Short:   "Tell about a workspace",
@@ -29,52 +29,69 @@ func newInspectCommand(a *app) *cobra.Command {
 		Example: "  wsctl inspect app\n  wsctl inspect app --json | jq .options.memory",
 		Args:    takes(1, 1, "one workspace"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.inspect(cmd.Context(), args[0], asJSON)
+			return a.withFleet(cmd.Context(), &where, func(f fleet) error {
+				w, err := f.Find(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return a.ui.object(w)
+				}
+				return a.inspect(w)
+			})
 		},
-		ValidArgsFunction: a.completeWorkspaces(1),
+		ValidArgsFunction: a.completeWorkspaces(1, &where),
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	where.addFlags(cmd)
 	return cmd
 }
 
-func (a *app) inspect(ctx context.Context, ref string, asJSON bool) error {
-	e, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	w, err := container.FindDetached(ctx, e, ref)
-	if err != nil {
-		return err
-	}
-	if asJSON {
-		return a.ui.object(newWorkspaceText(w))
-	}
+func (a *app) inspect(w workspaceText) error {
 	var b bytes.Buffer
 	line := func(name, value string) {
 		if value != "" {
 			fmt.Fprintf(&b, "%-10s %s\n", name, workspace.Printable(value))
 		}
 	}
-	c := w.Choices
+	c := w.Options
 	line("name", w.Name)
 	line("id", w.ID)
 	line("state", w.State)
 	line("root", w.Root)
 	line("workspace", w.Workspace)
-	line("made", w.Created.Format(time.DateTime)+" by wsctl "+w.Version)
-	if w.Expires.IsZero() {
+	made := w.Created.Local().Format(time.DateTime)
+	if w.Version != "" {
+		made += " by wsctl " + w.Version
+	}
+	line("made", made)
+	if w.Expires == nil {
 		line("expires", "never")
 	} else {
 		line("expires", w.Expires.Local().Format(time.DateTime))
 	}
-	line("image", imageText(c))
+	if s := w.Served; s != nil {
+		line("driver", s.Driver)
+		line("owner", s.Owner)
+		line("labels", strings.Join(sortedLabels(s.Labels), " "))
+		line("used", s.Used.Local().Format(time.DateTime))
+		if s.IdleTTLSeconds > 0 {
+			line("stopped", "after "+units.HumanDuration(time.Duration(s.IdleTTLSeconds)*time.Second)+" without use")
+		}
+	}
+	line("image", imageText(w))
 	line("toolchain", strings.Join(c.Toolchain, " "))
 	line("user", c.User)
 	line("network", c.Network)
-	line("memory", units.BytesSize(float64(c.Memory)))
-	line("cpus", fmt.Sprint(c.CPUs))
-	line("pids", fmt.Sprint(c.Pids))
+	if c.Memory > 0 {
+		line("memory", units.BytesSize(float64(c.Memory)))
+	}
+	if c.CPUs > 0 {
+		line("cpus", fmt.Sprint(c.CPUs))
+	}
+	if c.Pids > 0 {
+		line("pids", fmt.Sprint(c.Pids))
+	}
 	if c.Disk > 0 {
 		line("disk", "may grow by "+units.BytesSize(float64(c.Disk)))
 	}
@@ -82,7 +99,7 @@ func (a *app) inspect(ctx context.Context, ref string, asJSON bool) error {
 	if c.ReadOnlyRootfs {
 		line("image", "read-only")
 	}
-	if c.Seccomp != container.SeccompDefault {
+	if c.Seccomp != "" && c.Seccomp != container.SeccompDefault {
 		line("seccomp", string(c.Seccomp))
 	}
 	line("protected", strings.Join(c.Protect, ", "))

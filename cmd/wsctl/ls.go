@@ -13,7 +13,8 @@ import (
 	"github.com/wsctl/wsctl/workspace"
 )
 
-const lsLong = `List the workspaces of "wsctl up" on this engine, those that others made included.
+const lsLong = `List the workspaces of "wsctl up" on this engine, those that others made included;
+with --remote those of a server that the token reaches.
 "wsctl ps" lists all containers of wsctl. Nothing is changed, and no time to live
 is renewed.
 
@@ -23,10 +24,11 @@ ignores unless --no-ignore is. "wsctl file ls" lists every entry of a directory.
 
 const lsExample = `  wsctl ls
   wsctl ls --json | jq -r '.workspaces[] | select(.state != "running") | .name'
+  wsctl ls --remote https://build.example:7777 --token-file token
   wsctl ls -l src
   wsctl ls -R --time --limit 20 .`
 
-// workspaceText is a detached workspace in JSON.
+// workspaceText is a workspace that stays, in JSON.
 type workspaceText struct {
 	Name      string     `json:"name"`
 	ID        string     `json:"id"`
@@ -34,11 +36,22 @@ type workspaceText struct {
 	Root      string     `json:"root"`
 	RootBytes []byte     `json:"rootBase64,omitempty"`
 	Workspace string     `json:"workspace,omitempty"`
-	Version   string     `json:"version"`
+	Version   string     `json:"version,omitempty"`
 	Created   time.Time  `json:"created"`
 	Expires   *time.Time `json:"expires"`
 	// Options are those that it was made with.
 	Options container.Choices `json:"options"`
+	// Served is what a server knows of it beside that.
+	Served *servedFacts `json:"served,omitempty"`
+}
+
+// servedFacts are those of a server's workspace.
+type servedFacts struct {
+	Driver         string            `json:"driver"`
+	Owner          string            `json:"owner,omitempty"`
+	Labels         map[string]string `json:"labels,omitempty"`
+	Used           time.Time         `json:"used"`
+	IdleTTLSeconds int64             `json:"idleTtlSeconds,omitempty"`
 }
 
 func newWorkspaceText(w container.Detached) workspaceText {
@@ -62,6 +75,7 @@ type workspaceList struct {
 
 func newLsCommand(a *app) *cobra.Command {
 	var o lsFilesOptions
+	var where whereOptions
 	cmd := &cobra.Command{
 		Use:               "ls [flags] [PATH]",
 		Short:             "List the workspaces, or the files of a directory",
@@ -74,7 +88,12 @@ func newLsCommand(a *app) *cobra.Command {
 				if flag := aboutFiles(cmd); flag != "" {
 					return usagef(verbOf(cmd), "%s is about files; give a path, . for the root", flag)
 				}
-				return a.listWorkspaces(cmd.Context(), o.tree.json)
+				return a.withFleet(cmd.Context(), &where, func(f fleet) error {
+					return a.listWorkspaces(cmd.Context(), f, o.tree.json)
+				})
+			}
+			if where != (whereOptions{}) {
+				return usagef(verbOf(cmd), "a path is one of this machine; leave out what names a server, or the path")
 			}
 			return a.searching(cmd, &o.searchOptions, func(ctx context.Context, t *tree, ws *workspace.Workspace) error {
 				return failedOperation(a.listFiles(ctx, t, ws, &o, args[0]), nil)
@@ -82,51 +101,48 @@ func newLsCommand(a *app) *cobra.Command {
 		},
 	}
 	o.addFlags(cmd)
+	where.addFlags(cmd)
 	return cmd
 }
 
-func (a *app) listWorkspaces(ctx context.Context, asJSON bool) error {
-	e, err := a.dial(ctx)
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	list, err := container.ListDetached(ctx, e)
+func (a *app) listWorkspaces(ctx context.Context, f fleet, asJSON bool) error {
+	list, err := f.List(ctx)
 	if err != nil {
 		return err
 	}
 	if asJSON {
-		all := workspaceList{Workspaces: []workspaceText{}}
-		for _, w := range list {
-			all.Workspaces = append(all.Workspaces, newWorkspaceText(w))
-		}
-		return a.ui.object(all)
+		return a.ui.object(workspaceList{Workspaces: list})
 	}
 	now := time.Now()
 	rows := make([][]string, 0, len(list))
 	for _, w := range list {
 		rows = append(rows, []string{
-			column(w.Name), w.ID[:min(len(w.ID), 12)], column(w.State), age(now.Sub(w.Created)), expiry(w.Expires.Sub(now), w.Expires), column(imageText(w.Choices)), column(w.Root),
+			column(w.Name), column(w.ID[:min(len(w.ID), 12)]), column(w.State), age(now.Sub(w.Created)), expiry(now, w.Expires), column(imageText(w)), column(w.Root),
 		})
 	}
 	return a.ui.table([]string{"NAME", "ID", "STATE", "AGE", "EXPIRES", "IMAGE", "ROOT"}, rows)
 }
 
 // imageText is the image as a person chose it.
-func imageText(c container.Choices) string {
-	if c.Image == "" {
+func imageText(w workspaceText) string {
+	switch {
+	case w.Options.Image != "":
+		return w.Options.Image
+	case w.Served == nil:
 		return "(this machine's programs)"
+	case w.Served.Driver == driverHost:
+		return "(none: host)"
 	}
-	return c.Image
+	return "(the server's default)"
 }
 
 // expiry prints in how long a workspace may be reaped.
-func expiry(left time.Duration, at time.Time) string {
+func expiry(now time.Time, at *time.Time) string {
 	switch {
-	case at.IsZero():
+	case at == nil:
 		return "never"
-	case left <= 0:
+	case !at.After(now):
 		return "now"
 	}
-	return "in " + units.HumanDuration(left)
+	return "in " + units.HumanDuration(at.Sub(now))
 }

@@ -109,7 +109,7 @@ func (o *httpOptions) token(env environment) (string, error) {
 	if o.tokenFile != "" {
 		from = "--token-file"
 		var err error
-		if text, err = readToken(o.tokenFile); err != nil {
+		if text, err = readToken(o.tokenFile, "make it with: (umask 077; openssl rand -hex 32 >FILE)"); err != nil {
 			return "", err
 		}
 	}
@@ -124,11 +124,11 @@ func (o *httpOptions) token(env environment) (string, error) {
 	return text, nil
 }
 
-// readToken reads a file that nobody else can read.
-func readToken(name string) (string, error) {
+// readToken reads a file that nobody else can read; advice is for who has none.
+func readToken(name, advice string) (string, error) {
 	fail := func(err error) (string, error) {
 		if errors.Is(err, fs.ErrNotExist) {
-			err = fmt.Errorf("%w; make it with: (umask 077; openssl rand -hex 32 >FILE)", err)
+			err = fmt.Errorf("%w; %s", err, advice)
 		}
 		return "", workspace.Errorf(workspace.ErrInvalidArgument, "--token-file", "", "%w", err)
 	}

@@ -6,8 +6,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-
-	"github.com/wsctl/wsctl/container"
 )
 
 const pauseLong = `Stop all processes of workspaces where they are: they take no processor time, and
@@ -15,19 +13,20 @@ commands are refused (BUSY) until "wsctl resume". Files can be read and written
 meanwhile.`
 
 func newPauseCommand(a *app) *cobra.Command {
-	return a.stateCommand("pause", "Stop what runs in workspaces where it is", pauseLong, container.Detached.Pause)
+	return a.stateCommand("pause", "Stop what runs in workspaces where it is", pauseLong, fleet.Pause)
 }
 
 const resumeLong = `Let the processes of workspaces go on that "wsctl pause" has stopped.`
 
 func newResumeCommand(a *app) *cobra.Command {
-	return a.stateCommand("resume", "Let paused workspaces go on", resumeLong, container.Detached.Resume)
+	return a.stateCommand("resume", "Let paused workspaces go on", resumeLong, fleet.Resume)
 }
 
 // stateCommand is a verb that changes the state of workspaces, one after the other
 // up to the first failure.
-func (a *app) stateCommand(verb, short, long string, change func(container.Detached, context.Context, *container.Engine) error) *cobra.Command {
-	return &cobra.Command{
+func (a *app) stateCommand(verb, short, long string, change func(fleet, context.Context, string) error) *cobra.Command {
+	var where whereOptions
+	cmd := &cobra.Command{
 		Use:     verb + " NAME…",
 		Short:   short,
 		Long:    long,
@@ -35,22 +34,17 @@ func (a *app) stateCommand(verb, short, long string, change func(container.Detac
 		Args:    takes(1, -1, "workspaces"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
-			e, err := a.dial(ctx)
-			if err != nil {
-				return err
-			}
-			defer e.Close()
-			for _, ref := range args {
-				w, err := container.FindDetached(ctx, e, ref)
-				if err != nil {
-					return err
+			return a.withFleet(ctx, &where, func(f fleet) error {
+				for _, ref := range args {
+					if err := change(f, ctx, ref); err != nil {
+						return err
+					}
 				}
-				if err := change(w, ctx, e); err != nil {
-					return err
-				}
-			}
-			return nil
+				return nil
+			})
 		},
-		ValidArgsFunction: a.completeWorkspaces(0),
+		ValidArgsFunction: a.completeWorkspaces(0, &where),
 	}
+	where.addFlags(cmd)
+	return cmd
 }

@@ -27,6 +27,7 @@ type shellOptions struct {
 	env   envOptions
 	dir   string
 	quiet bool
+	where whereOptions
 }
 
 func newShellCommand(a *app) *cobra.Command {
@@ -40,7 +41,7 @@ func newShellCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.shell(cmd, &o, args)
 		},
-		ValidArgsFunction: a.completeWorkspaces(1),
+		ValidArgsFunction: a.completeWorkspaces(1, &o.where),
 	}
 	f := cmd.Flags()
 	f.Var(&named{&o.dir, "DIR"}, "dir", "start in this directory, below the root or as the shell sees it")
@@ -48,6 +49,7 @@ func newShellCommand(a *app) *cobra.Command {
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
 	o.env.addFlags(cmd)
 	o.place.addFlags(cmd)
+	o.where.addFlags(cmd)
 	return cmd
 }
 
@@ -69,7 +71,7 @@ func (a *app) shell(cmd *cobra.Command, o *shellOptions, args []string) error {
 			return usagef(cmd.Name(), "--%s is decided when a workspace is made; leave it out, or leave out %s", flag, args[0])
 		}
 		open = func(ctx context.Context) (*workspace.Workspace, error) {
-			return a.adopt(ctx, args[0], &o.env, o.place.disk.value)
+			return a.openIn(ctx, &o.where, args[0], o.env.inherited(a.env), o.place.disk.value)
 		}
 	}
 	line := commandOptions{dir: o.dir, env: o.env}

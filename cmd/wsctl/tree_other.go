@@ -11,4 +11,6 @@ func treeVerbs(*app) []*cobra.Command { return nil }
 func workspaceVerbs(*app) []*cobra.Command { return nil }
 
 // completeWorkspaces has none to offer.
-func (a *app) completeWorkspaces(int) cobra.CompletionFunc { return cobra.NoFileCompletions }
+func (a *app) completeWorkspaces(int, *whereOptions) cobra.CompletionFunc {
+	return cobra.NoFileCompletions
+}

@@ -14,5 +14,6 @@ func workspaceVerbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newUpCommand(a), newExecCommand(a), newLsCommand(a), newInspectCommand(a),
 		newPauseCommand(a), newResumeCommand(a), newDownCommand(a),
+		newServeCommand(a), newTokenCommand(a), newContextCommand(a),
 	}
 }

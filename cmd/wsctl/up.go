@@ -4,20 +4,18 @@ package main
 
 import (
 	"context"
-	"errors"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/wsctl/wsctl/container"
-	"github.com/wsctl/wsctl/workspace"
 )
 
 const upLong = `Make a workspace that stays: a sandbox over a directory that belongs to no process,
 for "wsctl exec" and "wsctl shell", of several at once. What its commands install
 and leave running (with --background keep) is there for the next one. It goes with
 "wsctl down", or after --ttl at the next start of any sandbox or "wsctl reap".
+
+With --remote it is a server's ("wsctl serve"): its directory is new and goes with it,
+or with --root one of the server's machine, if the server allows it.
 
 NAME is unique on the engine; without one it is that of the directory, or that of
 the workspace which is over it already. A workspace that is there with the same
@@ -26,21 +24,26 @@ options is left as it is, and made ready. The name is printed.`
 const upExample = `  wsctl up
   wsctl up app --root ~/src/app --network bridge --memory 4g
   wsctl up ci-42 --image golang:1.26 --ttl 8h
+  wsctl up --remote https://build.example:7777 --token-file token --idle-ttl 20m
   wsctl exec app -- make test`
 
 // upOptions are the flags of up.
 type upOptions struct {
-	place placeOptions
-	ttl   duration
-	json  bool
-	quiet bool
+	where    whereOptions
+	place    placeOptions
+	ttl      duration
+	idle     duration
+	labels   labels
+	template string
+	json     bool
+	quiet    bool
 }
 
 // maxTTL bounds --ttl; nobody means more.
 const maxTTL = 10 * 365 * 24 * time.Hour
 
 func newUpCommand(a *app) *cobra.Command {
-	o := upOptions{ttl: duration{most: maxTTL}}
+	o := upOptions{ttl: duration{most: maxTTL}, idle: duration{most: maxTTL}, labels: labels{}}
 	cmd := &cobra.Command{
 		Use:     "up [NAME] [flags]",
 		Short:   "Make a workspace that stays",
@@ -49,19 +52,19 @@ func newUpCommand(a *app) *cobra.Command {
 		Args:    takes(0, 1, "one name, or none for that of the directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.ui.setQuiet(o.quiet)
-			name := ""
+			want := wantedWorkspace{upOptions: &o, given: cmd.Flags().Changed}
 			if len(args) > 0 {
-				if name = args[0]; !container.ValidName(name) {
-					return usagef("up", "%s cannot be a name; use up to 48 lower-case letters, digits and, not first, any of -_.", workspace.Printable(name))
+				if want.name = args[0]; want.name == "" {
+					return usagef("up", "the name is empty; give one, or none at all")
 				}
 			}
 			if err := o.place.check(cmd); err != nil {
 				return err
 			}
-			if o.ttl.value%time.Second != 0 {
-				return usagef("up", "--ttl: give whole seconds")
+			if o.ttl.value%time.Second != 0 || o.idle.value%time.Second != 0 {
+				return usagef("up", "a time to live is in whole seconds")
 			}
-			return a.up(cmd.Context(), &o, name)
+			return a.up(cmd.Context(), &o, want)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
@@ -69,6 +72,10 @@ func newUpCommand(a *app) *cobra.Command {
 	o.place.addRootFlag(cmd)
 	o.place.addContainerFlags(cmd)
 	f.Var(&o.ttl, "ttl", "reap the workspace this long after it was made, in seconds or as 90m, 8h; 0: never (default 0)")
+	f.Var(&o.idle, "idle-ttl", "on a server: stop the workspace when nothing was done in it for so long; the next command starts it (default: never)")
+	f.Var(o.labels, "label", "on a server: a label of the workspace (repeatable)")
+	f.Var(&named{&o.template, "NAME"}, "template", "on a server: begin as a copy of this directory of its templates")
+	o.where.addFlags(cmd)
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
 	return cmd
@@ -81,63 +88,20 @@ type madeWorkspace struct {
 	Made bool `json:"made"`
 }
 
-func (a *app) up(ctx context.Context, o *upOptions, name string) error {
+func (a *app) up(ctx context.Context, o *upOptions, want wantedWorkspace) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	e, err := a.connect(ctx)
-	if err != nil {
-		return err
-	}
-	c, err := a.containerOptions(e, &o.place)
-	if err == nil && name == "" {
-		name, err = nameFor(ctx, e, o.place.root)
-	}
-	if err != nil {
-		return errors.Join(err, e.Close())
-	}
-	c.Name, c.TTL = name, o.ttl.value
-	d, err := a.newContainer(ctx, e, &o.place, c)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Ready(ctx); err != nil {
-		return stopped(ctx, err)
-	}
-	if d.Adopted() {
-		a.ui.talk("workspace " + name + " is there already, with these options")
-	}
-	if !o.json {
-		return a.ui.result([]byte(name + "\n"))
-	}
-	w, err := container.FindDetached(ctx, e, name)
-	if err != nil {
-		return err
-	}
-	return a.ui.object(madeWorkspace{newWorkspaceText(w), !d.Adopted()})
-}
-
-// nameFor is the name of the workspace over a directory, or a free one for it.
-func nameFor(ctx context.Context, e *container.Engine, root string) (string, error) {
-	list, err := container.ListDetached(ctx, e)
-	if err != nil {
-		return "", err
-	}
-	this, err := os.Stat(root)
-	if err != nil {
-		return container.DefaultName(root, list), nil // opening it says what is wrong
-	}
-	var over []string
-	for _, w := range list {
-		if fi, err := os.Stat(w.Root); err == nil && os.SameFile(fi, this) {
-			over = append(over, w.Name)
+	return a.withFleet(ctx, &o.where, func(f fleet) error {
+		w, made, err := f.Up(ctx, want)
+		if err != nil {
+			return stopped(ctx, err)
 		}
-	}
-	switch len(over) {
-	case 0:
-		return container.DefaultName(absolute(root), list), nil
-	case 1:
-		return over[0], nil
-	}
-	return "", usagef("up", "%d workspaces are over this directory; name one (wsctl ls), or a new one", len(over))
+		if !made {
+			a.ui.talk("workspace " + w.Name + " is there already, with these options")
+		}
+		if o.json {
+			return a.ui.object(madeWorkspace{w, made})
+		}
+		return a.ui.result([]byte(w.Name + "\n"))
+	})
 }

@@ -262,7 +262,25 @@ func (l *list) Set(s string) error {
 	return nil
 }
 
+// labels is a flag KEY=VALUE that may be given several times.
+type labels map[string]string
+
+func (l labels) String() string { return "" }
+
+// Type names the value in help texts.
+func (l labels) Type() string { return "KEY=VALUE" }
+
+func (l labels) Set(s string) error {
+	key, value, ok := strings.Cut(s, "=")
+	if !ok || key == "" {
+		return errors.New("not a label; write KEY=VALUE")
+	}
+	l[key] = value
+	return nil
+}
+
 var (
+	_ pflag.Value = labels(nil)
 	_ pflag.Value = (*duration)(nil)
 	_ pflag.Value = (*size)(nil)
 	_ pflag.Value = (*count)(nil)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/wsctl/wsctl/container"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -23,7 +22,7 @@ const completeTime = 2 * time.Second
 
 // completeWorkspaces offers the names of workspaces for the first most arguments, 0
 // for all.
-func (a *app) completeWorkspaces(most int) cobra.CompletionFunc {
+func (a *app) completeWorkspaces(most int, where *whereOptions) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, begin string) ([]string, cobra.ShellCompDirective) {
 		const directive = cobra.ShellCompDirectiveNoFileComp
 		if most > 0 && len(args) >= most {
@@ -31,12 +30,12 @@ func (a *app) completeWorkspaces(most int) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 		defer cancel()
-		e, err := a.dial(ctx)
+		f, err := a.fleet(ctx, where)
 		if err != nil {
 			return nil, directive
 		}
-		defer e.Close()
-		list, err := container.ListDetached(ctx, e)
+		defer f.Close()
+		list, err := f.List(ctx)
 		if err != nil {
 			return nil, directive
 		}
