@@ -19,7 +19,7 @@ func newSnapshotForkCommand(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "fork [flags] ID DIR",
 		Short:   "Make a new directory of a snapshot",
-		Long:    "Make DIR, which must be missing or empty, what the snapshot holds. The root stays as\nit is.",
+		Long:    "Make DIR, which must be missing or empty, what the snapshot holds. The root stays as\nit is. Files that the root still has as they were saved take no room of their own\nwhere the file system can share their content (XFS, Btrfs).",
 		Example: "  wsctl snapshot fork latest ../app-experiment",
 		Args:    takes(2, 2, "a snapshot and a directory"),
 		RunE: func(cmd *cobra.Command, args []string) error {
