@@ -31,7 +31,7 @@ func conform(t *testing.T, kept bool) {
 		chapters = []string{"files", "paths", "exec", "errors"}
 	case !kept && !enginetest.Soak():
 		// Files are the same code on both ways.
-		chapters = []string{"lifecycle", "exec", "streams", "background", "processes", "errors"}
+		chapters = []string{"lifecycle", "exec", "streams", "background", "processes", "errors", "snapshots"}
 	}
 	drivertest.Run(t, drivertest.Harness{
 		Chapters: chapters,
@@ -54,6 +54,7 @@ func conform(t *testing.T, kept bool) {
 			}
 			return ws, dir
 		},
+		Snapshots: snapshots,
 		Capabilities: drivertest.Capabilities{
 			EndsEscapees: kept,
 			Start:        true,

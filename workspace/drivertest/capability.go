@@ -102,3 +102,38 @@ func needUsage() capability {
 		},
 	}
 }
+
+func needSnapshots() capability {
+	return capability{
+		"Snapshots", func(c Capabilities) bool { return c.snapshots },
+		"all that needs them is UNSUPPORTED and errors.ErrUnsupported.",
+		func(t *checker) {
+			_, saved := t.ws.Checkpoint(t.ctx, "1", nil)
+			_, restored := t.ws.Restore(t.ctx, "latest", workspace.RestoreOptions{})
+			_, rewound := t.ws.Rewind(t.ctx, "1", workspace.RestoreOptions{})
+			for _, err := range []error{saved, restored, rewound} {
+				t.wantCode("without snapshots", err, workspace.ErrUnsupported)
+				if !errors.Is(err, errors.ErrUnsupported) {
+					t.Errorf("%v is not errors.ErrUnsupported", err)
+				}
+			}
+		},
+	}
+}
+
+func needPause() capability {
+	return capability{
+		"Pause", func(c Capabilities) bool { return c.Pause },
+		"a restore that is to pause commands is UNSUPPORTED, and changes nothing.",
+		func(t *checker) {
+			k, _ := t.keeping(workspace.Options{})
+			first := k.checkpoint("1", "")
+			defer k.running("sleep 60")()
+			_, err := k.ws.Restore(k.ctx, first.ID, workspace.RestoreOptions{WhileRunning: workspace.PauseWhileRunning})
+			k.wantCode("a restore that pauses", err, workspace.ErrUnsupported)
+			if _, err := k.ws.Stat(k.ctx, "began"); err != nil {
+				t.Errorf("it restored all the same: %v", err)
+			}
+		},
+	}
+}

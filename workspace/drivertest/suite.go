@@ -25,6 +25,9 @@ type Harness struct {
 	// NewLimited is New with bounds on what its commands may use. A
 	// confined driver must have it.
 	NewLimited func(t testing.TB, o workspace.Options, l Limits) (ws *workspace.Workspace, hostDir string)
+	// Snapshots keeps snapshots of a directory that New returned; nil: the
+	// workspaces have none. The driver must be a workspace.Busier.
+	Snapshots func(t testing.TB, hostDir string) workspace.Snapshotter
 	// MaxArgs is what one command's arguments and environment may have
 	// together, in bytes, where that is less than workspace.MaxArgs.
 	MaxArgs int
@@ -71,6 +74,10 @@ type Capabilities struct {
 	Signals bool
 	// Usage: Exit.Usage is known.
 	Usage bool
+	// Pause: the driver is a workspace.Pauser.
+	Pause bool
+
+	snapshots bool // the harness has Snapshots
 }
 
 // canary is in this process's environment while suites run, and stays: another
@@ -135,6 +142,7 @@ func chapters() []chapter {
 		{name: "processes", cases: processCases()},
 		{name: "shell", cases: shellCases()},
 		{name: "errors", cases: errorCases()},
+		{name: "snapshots", cases: snapshotCases()},
 		{name: "hostile", cases: hostileCases(), alone: true},
 	}
 }
@@ -171,6 +179,7 @@ func newSuite(tb testing.TB, h Harness) *suite {
 		h.Slack = 500 * time.Millisecond
 	}
 	h.Slower = max(h.Slower, 1)
+	h.Capabilities.snapshots = h.Snapshots != nil
 	if err := os.Setenv(canary, "set"); err != nil { //nolint:usetesting // t may be parallel
 		tb.Fatal(err)
 	}
