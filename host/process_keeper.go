@@ -28,10 +28,6 @@ func (p *pool) start(ctx context.Context, g *program, s workspace.Streams) (work
 	if ctx.Err() != nil {
 		return nil, aborted(ctx)
 	}
-	v, err := p.take()
-	if err != nil {
-		return nil, err
-	}
 	req := keeper.Request{
 		Path: shell, Args: g.args, Inner: g.inner, Env: g.env, Keep: g.keep && g.terminal == nil,
 		// The keeper enters the directory that this process holds. It may
@@ -41,9 +37,11 @@ func (p *pool) start(ctx context.Context, g *program, s workspace.Streams) (work
 	if g.terminal != nil {
 		req.Terminal = &keeper.Size{Rows: g.terminal.Rows, Cols: g.terminal.Cols}
 	}
-	run, err := v.Start(ctx, req, keeper.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr})
+	v, run, err := p.begin(ctx, req, keeper.Streams{Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr})
 	var failed *keeper.StartError
 	switch {
+	case v == nil:
+		return nil, err
 	case errors.As(err, &failed):
 		p.put(v)
 		return nil, startError(failed.Step, failed.Errno)
@@ -77,6 +75,25 @@ func (p *pool) start(ctx context.Context, g *program, s workspace.Streams) (work
 		p.put(v)
 	}()
 	return k, nil
+}
+
+// maxBegins is how many keepers are tried for one command.
+const maxBegins = 3
+
+// begin has a keeper start a command. One that was killed while it waited has run
+// nothing, so another is tried. No keeper at all is the error of take.
+func (p *pool) begin(ctx context.Context, req keeper.Request, s keeper.Streams) (*server, *keeper.Running, error) {
+	for tries := 1; ; tries++ {
+		v, err := p.take()
+		if err != nil {
+			return nil, nil, err
+		}
+		run, err := v.Start(ctx, req, s)
+		if !errors.Is(err, keeper.ErrNotRun) || ctx.Err() != nil || tries == maxBegins {
+			return v, run, err
+		}
+		p.discard(v)
+	}
 }
 
 // lost is the error of a command whose keeper is gone.

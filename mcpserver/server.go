@@ -56,6 +56,7 @@ func New(set *tools.Set, o Options) *Server {
 		Capabilities: &mcp.ServerCapabilities{
 			Tools:     &mcp.ToolCapabilities{},
 			Resources: &mcp.ResourceCapabilities{Subscribe: true},
+			Prompts:   &mcp.PromptCapabilities{},
 		},
 		SubscribeHandler:   s.watch.subscribe,
 		UnsubscribeHandler: s.watch.unsubscribe,
@@ -64,6 +65,7 @@ func New(set *tools.Set, o Options) *Server {
 		s.mcp.AddTool(describe(t), s.call)
 	}
 	s.addResources()
+	s.addPrompts()
 	s.mcp.AddReceivingMiddleware(s.guarded)
 	return s
 }

@@ -32,9 +32,9 @@ type watch struct {
 	files map[string]*watched // guarded by mu; by URI, as the client spelled it
 }
 
-// watched is one file that somebody has subscribed to.
+// watched is one resource that somebody has subscribed to.
 type watched struct {
-	path     string
+	named    resource
 	version  string
 	sessions map[*mcp.ServerSession]bool
 }
@@ -47,12 +47,12 @@ func newWatch(s *Server) *watch {
 // read may be subscribed to.
 func (w *watch) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error {
 	uri := req.Params.URI
-	path, err := pathOf(uri)
+	named, err := resourceOf(uri)
 	if err != nil {
 		return resourceError(uri, err)
 	}
-	version := w.server.set.ResourceVersion(ctx, path)
-	if _, err := w.server.set.ReadResource(ctx, path); err != nil {
+	version := named.version(ctx, w.server.set)
+	if _, err := named.read(ctx, w.server.set); err != nil {
 		return resourceError(uri, err)
 	}
 	w.mu.Lock()
@@ -62,7 +62,7 @@ func (w *watch) subscribe(ctx context.Context, req *mcp.SubscribeRequest) error 
 		if w.forget(); len(w.files) >= maxWatched {
 			return &jsonrpc.Error{Code: codeBusy, Message: "too many subscriptions; end some first"}
 		}
-		f = &watched{path: path, version: version, sessions: map[*mcp.ServerSession]bool{}}
+		f = &watched{named: named, version: version, sessions: map[*mcp.ServerSession]bool{}}
 		w.files[uri] = f
 	}
 	f.sessions[req.Session] = true
@@ -126,14 +126,14 @@ func (w *watch) look() {
 func (w *watch) stale(ctx context.Context) []string {
 	w.mu.Lock()
 	w.forget()
-	paths := map[string]string{}
+	all := map[string]resource{}
 	for uri, f := range w.files {
-		paths[uri] = f.path
+		all[uri] = f.named
 	}
 	w.mu.Unlock()
 	var changed []string
-	for _, uri := range slices.Sorted(maps.Keys(paths)) {
-		version := w.server.set.ResourceVersion(ctx, paths[uri])
+	for _, uri := range slices.Sorted(maps.Keys(all)) {
+		version := all[uri].version(ctx, w.server.set)
 		w.mu.Lock()
 		if f := w.files[uri]; f != nil && f.version != version {
 			f.version = version
