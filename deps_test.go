@@ -36,6 +36,7 @@ var layers = map[string][]string{
 	"mcpserver":            {"tools"},
 	"remote":               {"workspace"},
 	"orchestrator":         {"workspace", "host", "container", "reaper", "snapshot", "remote"},
+	"workspacetest":        {"workspace", "container"},
 	"cmd/wskeeper":         {"keeper"},
 	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "search", "tools", "mcpserver", "remote", "orchestrator"},
 

@@ -13,6 +13,8 @@ import (
 	"github.com/testcontainers/testcontainers-go/wait"
 
 	"github.com/wsctl/wsctl/internal/enginetest"
+	"github.com/wsctl/wsctl/workspace"
+	"github.com/wsctl/wsctl/workspacetest"
 )
 
 // A command talks to a service that testcontainers-go runs, by its name, on a
@@ -49,6 +51,11 @@ func TestCommandTalksToAServiceOfTestcontainers(t *testing.T) {
 	r := run(t, "run", "-q", "--root", root, "--network", net.Name, "--", "bash", "-c", fetch).must(t)
 	if !strings.HasSuffix(r.stdout, "hello from the service\n") {
 		t.Errorf("the service said %q", r.stdout)
+	}
+	ws := workspacetest.New(t, workspacetest.Options{Network: net.Name, Keeper: enginetest.Keeper(t)})
+	out, err := ws.Exec(t.Context(), workspace.Command{Args: []string{"bash", "-c", fetch}})
+	if err != nil || !strings.HasSuffix(string(out.Stdout), "hello from the service\n") {
+		t.Errorf("a test's workspace beside the service: %v, %v", out, err)
 	}
 	if r := run(t, "run", "-q", "--root", root, "--", "bash", "-c", "exec 3<>/dev/tcp/service/80"); r.code == 0 {
 		t.Errorf("without a network the service answers: %s", r.stdout)
