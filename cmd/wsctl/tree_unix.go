@@ -14,6 +14,7 @@ func workspaceVerbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newUpCommand(a), newExecCommand(a), newLsCommand(a), newInspectCommand(a),
 		newPauseCommand(a), newResumeCommand(a), newDownCommand(a),
-		newServeCommand(a), newTokenCommand(a), newContextCommand(a),
+		newCpCommand(a), newServeCommand(a), newTokenCommand(a), newContextCommand(a),
+		newAuditCommand(a), newEventsCommand(a),
 	}
 }

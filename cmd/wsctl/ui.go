@@ -121,6 +121,17 @@ func (u *ui) object(v any) error {
 	return u.result(escapeJSON(b.Bytes()))
 }
 
+// line prints v as one JSON document on a line of its own.
+func (u *ui) line(v any) error {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return fmt.Errorf("output as JSON: %w", err)
+	}
+	return u.result(escapeJSON(b.Bytes()))
+}
+
 // result writes to standard output.
 func (u *ui) result(text []byte) error {
 	if _, err := u.out.Write(text); err != nil {
