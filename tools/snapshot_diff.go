@@ -53,15 +53,11 @@ func snapshotDiff() *Tool {
 }
 
 func runSnapshotDiff(ctx context.Context, c *call, in snapshotDiffInput) (*snapshotDiffOutput, error) {
-	store, err := c.ws.Snapshots()
-	if err != nil {
-		return nil, err
-	}
 	o := &snapshotDiffOutput{From: in.From, To: in.To, Changes: []snapshotChange{}}
 	if o.From == "" {
 		o.From = "latest"
 	}
-	diff, err := store.Diff(ctx, o.From, o.To, workspace.DiffOptions{
+	diff, err := c.ws.Diff(ctx, o.From, o.To, workspace.DiffOptions{
 		Paths: in.Paths, NamesOnly: in.NamesOnly, MaxBytes: int64(c.set.opts.Limits.MaxResultLength),
 	})
 	if err != nil {

@@ -62,6 +62,12 @@ func TestSnapshots(t *testing.T) {
 	if len(diff) != 2 || !strings.Contains(diff[1].(map[string]any)["patch"].(string), "-one\n+two\n") {
 		t.Errorf("differs: %v", diff)
 	}
+	// As commands see it, and so as a model may spell it.
+	diff = b.ok("snapshot_diff", args{"paths": []string{b.ws.Root() + "/new", "./src/../none"}})["changes"].([]any)
+	if len(diff) != 1 || diff[0].(map[string]any)["path"] != "new" {
+		t.Errorf("differs: %v", diff)
+	}
+	b.fails("snapshot_diff", args{"paths": []string{"../x"}}, workspace.ErrOutside)
 	plan := b.ok("snapshot_restore", args{"id": "latest", "dry_run": true})
 	if plan["dry_run"] != true || b.get("src/a.go") != "two\n" {
 		t.Errorf("a dry run: %v", plan)

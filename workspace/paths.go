@@ -47,3 +47,15 @@ func (w *Workspace) name(op, path string) (string, error) {
 	}
 	return "", Errorf(ErrOutside, op, path, "the path lies outside the workspace; use a path below %s", w.Root())
 }
+
+// names is name of each path.
+func (w *Workspace) names(op string, paths []string) ([]string, error) {
+	names := make([]string, len(paths))
+	for i, p := range paths {
+		var err error
+		if names[i], err = w.name(op, p); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}

@@ -100,13 +100,9 @@ func (w *Workspace) Restore(ctx context.Context, id string, o RestoreOptions) (d
 	default:
 		return Restored{}, Errorf(ErrInvalidArgument, op, "", "WhileRunning is %q; use %q, %q or %q", o.WhileRunning, RefuseWhileRunning, PauseWhileRunning, ProceedWhileRunning)
 	}
-	names := make([]string, len(o.Paths))
-	for i, p := range o.Paths {
-		if names[i], err = w.name(op, p); err != nil {
-			return Restored{}, err
-		}
+	if o.Paths, err = w.names(op, o.Paths); err != nil {
+		return Restored{}, err
 	}
-	o.Paths = names
 	call, err := w.begin(ctx, op)
 	if err != nil {
 		return Restored{}, err

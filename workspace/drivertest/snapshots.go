@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/wsctl/wsctl/workspace"
@@ -18,6 +19,7 @@ func snapshotCases() []testCase {
 		{name: "rewind", run: rewind, needs: kept, rule: "A rewind brings the files of a turn back and gives what was kept with it; the state before it is a snapshot too."},
 		{name: "dry run", run: restoreDryRun, needs: kept, rule: "A dry run changes nothing and tells what is then done."},
 		{name: "paths", run: restorePaths, needs: kept, rule: "A restore of paths takes every spelling, changes nothing else, and refuses what is outside."},
+		{name: "diff", run: diffPaths, needs: kept, rule: "A diff tells what changed, of paths in every spelling, and refuses what is outside."},
 		{name: "busy", run: restoreIsBusy, needs: kept, rule: "While a command runs a restore is BUSY, a dry run says so, and who wants to can go on beside it."},
 		{name: "busy with what was left", run: restoreIsBusyWithKept, needs: kept, rule: "What a command left running counts as a command."},
 		{name: "commands wait", run: commandsWait, needs: kept, rule: "A command or another restore that begins during a restore is BUSY; files are read and written."},
@@ -166,6 +168,28 @@ func restorePaths(t *checker) {
 		k.wantCode("a restore of "+name, err, workspace.ErrOutside)
 	}
 	k.wantFile("c", "new")
+}
+
+func diffPaths(t *checker) {
+	k, _ := t.keeping(workspace.Options{})
+	k.write("a", "A\n")
+	k.write("d/b", "B\n")
+	first := k.checkpoint("1", "")
+	k.write("a", "other\n")
+	k.write("d/b", "other\n")
+	for _, paths := range [][]string{{"a"}, {k.abs("a")}, {"d/../a"}, {"a", "none"}} {
+		d, err := k.ws.Diff(k.ctx, first.ID, "", workspace.DiffOptions{Paths: paths})
+		k.must(err)
+		if len(d.Changes) != 1 || d.Changes[0].Path != "a" || d.Changes[0].Kind != workspace.Modified || !strings.Contains(d.Changes[0].Patch, "-A\n+other\n") {
+			t.Errorf("of %q differs %+v", paths, d.Changes)
+		}
+	}
+	for _, name := range []string{"../c", "/etc/passwd"} {
+		_, err := k.ws.Diff(k.ctx, first.ID, "", workspace.DiffOptions{Paths: []string{name}})
+		k.wantCode("a diff of "+name, err, workspace.ErrOutside)
+	}
+	_, err := k.ws.Diff(k.ctx, "none", "", workspace.DiffOptions{})
+	k.wantCode("a diff from nothing", err, workspace.ErrNotFound)
 }
 
 func restoreIsBusy(t *checker) {
@@ -326,4 +350,6 @@ func restoreClosed(t *checker) {
 	k.wantCode("a rewind", err, workspace.ErrDisposed)
 	_, err = k.ws.Checkpoint(k.ctx, "2", nil)
 	k.wantCode("a checkpoint", err, workspace.ErrDisposed)
+	_, err = k.ws.Diff(k.ctx, first.ID, "", workspace.DiffOptions{})
+	k.wantCode("a diff", err, workspace.ErrDisposed)
 }
