@@ -28,6 +28,9 @@ const (
 	createTimeout = 60 * time.Second
 	// reapTimeout bounds the search for what dead owners left.
 	reapTimeout = 10 * time.Second
+	// reapRemoveTime bounds each removal in it: a container that the engine
+	// cannot remove must not hold up every start.
+	reapRemoveTime = 2 * time.Second
 	// createGrace is how long a create may take after the caller has given
 	// up: it is waited for, since only its answer tells what there is to
 	// remove.
@@ -208,8 +211,10 @@ func (d *Driver) reap(ctx context.Context) <-chan struct{} {
 		defer close(done)
 		bounded, cancel := context.WithTimeout(ctx, reapTimeout)
 		defer cancel()
-		if _, err := Reap(bounded, d.engine, d.opts.CacheDir, reaper.Options{Logger: d.log}); err != nil && ctx.Err() == nil {
-			d.log.Warn("containers of dead owners not removed", "error", err)
+		o := reaper.Options{Logger: d.log, RemoveTime: reapRemoveTime}
+		// Without a list the engine has not told; else each failure is logged already.
+		if list, err := Reap(bounded, d.engine, d.opts.CacheDir, o); err != nil && list == nil && ctx.Err() == nil {
+			d.log.Warn("containers of dead owners not looked for", "error", err)
 		}
 	}()
 	return done

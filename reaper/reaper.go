@@ -1,6 +1,7 @@
 package reaper
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -93,6 +94,9 @@ func name(names []string) string {
 type Options struct {
 	// DryRun removes nothing.
 	DryRun bool
+	// RemoveTime bounds each removal; 0: 20 s. What the engine has been told to
+	// remove, it may remove later.
+	RemoveTime time.Duration
 	// Logger gets a line for each container removed or not ours; nil: silent.
 	Logger *slog.Logger
 }
@@ -101,7 +105,7 @@ const (
 	// parallel bounds the removals at a time: an engine takes about a quarter
 	// of a second for one, mostly waiting.
 	parallel = 4
-	// removeTime bounds one removal. It is the reaper's own: once a removal
+	// removeTime bounds one removal unless the caller says so. Once a removal
 	// has begun, the end of the caller's context does not leave it half done.
 	removeTime = 20 * time.Second
 	// retryTime is the pause before another look at a container that the
@@ -137,7 +141,7 @@ func Reap(ctx context.Context, e Engine, o Options) ([]Container, error) {
 			continue
 		}
 		work.Go(func() error {
-			err := remove(ctx, e, c.ID)
+			err := remove(ctx, e, c.ID, cmp.Or(o.RemoveTime, removeTime))
 			if err == nil {
 				c.Removed = true
 				logger.Info("container removed", "container", c.Name, "id", c.ID, "state", c.State, "root", workspace.Printable(c.Tag.Root), "reason", c.Reason)
@@ -158,12 +162,12 @@ func Reap(ctx context.Context, e Engine, o Options) ([]Container, error) {
 
 // remove removes one container by the engine's id, which is never given to
 // another one, and returns when it is gone, whoever has removed it.
-func remove(ctx context.Context, e Engine, id string) error {
+func remove(ctx context.Context, e Engine, id string, limit time.Duration) error {
 	const op = "remove container"
 	if ctx.Err() != nil {
 		return workspace.Errorf(workspace.ErrAborted, op, "", "%w", ctx.Err())
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	var conflict error // what the engine said last, while there was time
 	for {
@@ -173,10 +177,10 @@ func remove(ctx context.Context, e Engine, id string) error {
 		case err == nil || errdefs.IsNotFound(err):
 			return nil
 		case ctx.Err() != nil && conflict != nil:
-			return workspace.Errorf(workspace.ErrIO, op, "", "the engine has not removed it in %v: %w", removeTime, conflict)
+			return workspace.Errorf(workspace.ErrIO, op, "", "the engine has not removed it in %v: %w", limit, conflict)
 		case ctx.Err() != nil:
 			// The time is the reaper's own, so nobody has aborted it.
-			return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine has not removed it in %v", removeTime)
+			return workspace.Errorf(workspace.ErrUnavailable, op, "", "the engine has not removed it in %v; look at its log, or restart it", limit)
 		case !errdefs.IsConflict(err):
 			return engineError(ctx, op, "the engine does not remove it", err)
 		}

@@ -328,6 +328,23 @@ func TestReapGoesOnAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestReapInTime: a container that the engine does not remove holds up the caller
+// for as long as it allows.
+func TestReapInTime(t *testing.T) {
+	t.Parallel()
+	e := &engine{}
+	e.add(orphaned(t, "/proj"), container.StatePaused)
+	e.refuse = func(*container.Summary) error { return errdefs.ErrConflict }
+	start := time.Now()
+	list, err := reaper.Reap(t.Context(), e, reaper.Options{RemoveTime: 100 * time.Millisecond})
+	if workspace.CodeOf(err) != workspace.ErrIO || len(list) != 1 || list[0].Removed {
+		t.Errorf("%v, %+v", err, list)
+	}
+	if d := time.Since(start); d < 100*time.Millisecond || d > 10*time.Second {
+		t.Errorf("after %v", d)
+	}
+}
+
 // TestReapCancelled: the end of the context stops the reaper between two
 // removals, and never in the middle of one.
 func TestReapCancelled(t *testing.T) {
