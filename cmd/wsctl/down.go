@@ -54,39 +54,59 @@ type removedWorkspaces struct {
 }
 
 func (a *app) down(ctx context.Context, f fleet, o downOptions, refs []string) error {
-	result := removedWorkspaces{Removed: []string{}}
-	var first error
-	failed := func(err error) {
-		if first == nil {
-			first = err
-		} else {
-			a.ui.failure(err)
-		}
-	}
-	targets, err := downTargets(ctx, f, o, refs, failed)
+	r := a.newRemoval(f, o.json)
+	targets, err := downTargets(ctx, f, o, refs, r.failed)
 	if err != nil {
 		return err
 	}
+	return r.remove(ctx, targets)
+}
+
+// removal removes workspaces, each whatever becomes of the others.
+type removal struct {
+	app          *app
+	fleet        fleet
+	json, dryRun bool
+	first        error // the others are printed as they come
+}
+
+func (a *app) newRemoval(f fleet, asJSON bool) *removal {
+	return &removal{app: a, fleet: f, json: asJSON}
+}
+
+func (r *removal) failed(err error) {
+	if r.first == nil {
+		r.first = err
+	} else {
+		r.app.ui.failure(err)
+	}
+}
+
+// remove removes targets, prints those that are gone, and returns the first failure.
+func (r *removal) remove(ctx context.Context, targets []workspaceText) error {
+	result := removedWorkspaces{Removed: []string{}}
 	for _, w := range targets {
-		if err := f.Remove(ctx, w.ID); err != nil {
-			failed(err)
-			continue
+		if !r.dryRun {
+			if err := r.fleet.Remove(ctx, w.ID); err != nil {
+				r.failed(err)
+				continue
+			}
 		}
 		result.Removed = append(result.Removed, w.Name)
-		if !o.json {
-			if err := a.ui.result([]byte(workspace.Printable(w.Name) + "\n")); err != nil {
+		if !r.json {
+			if err := r.app.ui.result([]byte(workspace.Printable(w.Name) + "\n")); err != nil {
 				return err
 			}
 		}
 	}
-	if !o.json {
-		return first
+	if !r.json {
+		return r.first
 	}
-	if first != nil {
-		result.Error = newFailure(first)
-		return &objectError{err: first, object: result}
+	if r.first != nil {
+		result.Error = newFailure(r.first)
+		return &objectError{err: r.first, object: result}
 	}
-	return a.ui.object(result)
+	return r.app.ui.object(result)
 }
 
 // downTargets are the workspaces that refs name, each once, or all.

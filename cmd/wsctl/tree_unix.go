@@ -13,7 +13,7 @@ func treeVerbs(a *app) []*cobra.Command {
 func workspaceVerbs(a *app) []*cobra.Command {
 	return []*cobra.Command{
 		newUpCommand(a), newExecCommand(a), newLsCommand(a), newInspectCommand(a),
-		newPauseCommand(a), newResumeCommand(a), newDownCommand(a),
+		newPauseCommand(a), newResumeCommand(a), newDownCommand(a), newPruneCommand(a),
 		newCpCommand(a), newServeCommand(a), newTokenCommand(a), newContextCommand(a),
 		newAuditCommand(a), newEventsCommand(a),
 	}
