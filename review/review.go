@@ -25,6 +25,9 @@ type Options struct {
 	// UID is the user whose files are expected; files of others are named.
 	// Negative: any.
 	UID int
+	// Attributes lists the names of an entry's extended attributes (xattr(7));
+	// nil: they are not looked at.
+	Attributes func(ctx context.Context, path string) ([]string, error)
 }
 
 // Finding is one entry that something on the host may act on.
@@ -134,6 +137,7 @@ func (r *run) entry(name string, info fs.FileInfo, group string, repository bool
 	for _, why := range rights(info, st, r.o.UID) {
 		add(why)
 	}
+	r.attributes(name, info, add)
 	if info.IsDir() {
 		return
 	}
@@ -157,6 +161,33 @@ func (r *run) entry(name string, info fs.FileInfo, group string, repository bool
 			add(why)
 		} else if info.Mode().IsRegular() && info.Mode()&0o111 != 0 && hostPrograms[base] {
 			add("it is executable and has the name of a program of the host: a PATH with \".\" in it runs it")
+		}
+	}
+}
+
+// attributeRights are extended attributes that give rights beside the mode.
+var attributeRights = map[string]string{
+	"security.capability":      "it has file capabilities: whoever runs it gets rights of root (getcap shows which)",
+	"system.posix_acl_access":  "an access list gives rights to it that its mode does not show (getfacl shows which)",
+	"system.posix_acl_default": "what is made in it gets an access list (getfacl shows which)",
+}
+
+// attributes names what extended attributes give rights to an entry.
+func (r *run) attributes(name string, info fs.FileInfo, add func(string)) {
+	if r.o.Attributes == nil || info.Mode()&fs.ModeSymlink != 0 {
+		return
+	}
+	names, err := r.o.Attributes(r.ctx, name)
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) {
+			r.unread(name, err)
+		}
+		return
+	}
+	slices.Sort(names)
+	for _, n := range names {
+		if why := attributeRights[n]; why != "" {
+			add(why)
 		}
 	}
 }

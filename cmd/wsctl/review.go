@@ -92,7 +92,7 @@ func (k *kept) since(ctx context.Context, args []string, all bool) (workspace.Sn
 }
 
 func (a *app) review(ctx context.Context, k *kept, since workspace.Snapshot, asJSON bool) error {
-	o := review.Options{UID: -1}
+	o := review.Options{UID: -1, Attributes: k.Attributes}
 	if fi, err := os.Stat(k.Name()); err == nil {
 		if uid, ok := ownerOf(fi); ok {
 			o.UID = uid
