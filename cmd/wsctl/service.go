@@ -137,9 +137,10 @@ func (a *app) orchestratorConfig(e *container.Engine, o *serveOptions, log *slog
 			Workspaces: int(o.budget.workspaces.value), Running: int(o.budget.running.value),
 			Memory: o.budget.memory.value, CPUs: o.budget.cpus.value,
 		},
-		Pool:    int(o.pool.value),
-		Options: workspace.Options{Logger: log},
-		Logger:  log,
+		Pool:      int(o.pool.value),
+		Snapshots: a.serverSnapshots,
+		Options:   workspace.Options{Logger: log},
+		Logger:    log,
 		Backends: func(prefix string) map[string]orchestrator.Backend {
 			all := map[string]orchestrator.Backend{
 				driverContainer: orchestrator.ContainerBackend{Engine: e, Options: c, Prefix: prefix},
