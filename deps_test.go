@@ -56,6 +56,7 @@ var testOnly = []string{"workspace", "workspace/drivertest", "internal/enginetes
 var testAlso = map[string]map[string]string{
 	"workspace/drivertest": {"host": "the suite is judged by breaking a real driver", "snapshot": "and real snapshots"},
 	"host":                 {"snapshot": "the conformance suite restores"},
+	"container":            {"snapshot": "the conformance suite restores"},
 	"snapshot":             {"container": "a restore beside commands that are not trusted"},
 	"review":               {"host": "a tree is read through a real guard"},
 	"tools":                {"host": "tools are tried on a real directory"},

@@ -58,8 +58,10 @@ func conform(t *testing.T, kept bool) {
 	case !kept && !enginetest.Soak():
 		chapters = []string{"streams", "errors"}
 	}
+	keep := snapshots
 	if !kept {
 		slower, maxArgs = 3, 256<<10 // each command is an exec of its own
+		keep = nil                   // what a command left cannot be told from what keeps the container
 	}
 	drivertest.Run(t, drivertest.Harness{
 		Slower:   slower,
@@ -69,6 +71,7 @@ func conform(t *testing.T, kept bool) {
 			return limited(t, o, drivertest.Limits{})
 		},
 		NewLimited: limited,
+		Snapshots:  keep,
 		Capabilities: drivertest.Capabilities{
 			Confined:     true,
 			Masked:       true,
@@ -77,6 +80,7 @@ func conform(t *testing.T, kept bool) {
 			Terminal:     kept,
 			Signals:      kept,
 			Usage:        kept,
+			Pause:        true,
 		},
 	})
 }
