@@ -94,7 +94,7 @@ func compileExpression(pattern string, o *GrepOptions) (*expression, error) {
 // explain says what is wrong with an expression and what to do.
 func explain(err error) string {
 	text := strings.TrimPrefix(err.Error(), "error parsing regexp: ")
-	advice := "; to look for the text itself, turn literal on"
+	advice := "; to look for the text itself, turn literal on (wsctl grep -F)"
 	if e, ok := err.(*syntax.Error); ok {
 		switch e.Code {
 		case syntax.ErrInvalidRepeatSize, syntax.ErrLarge:

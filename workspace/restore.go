@@ -210,5 +210,5 @@ func (w *Workspace) Rewind(ctx context.Context, turn string, o RestoreOptions) (
 			return w.Restore(ctx, s.ID, o)
 		}
 	}
-	return Restored{}, Errorf(ErrNotFound, op, "", "there is no checkpoint of turn %s; list the snapshots", Printable(turn))
+	return Restored{}, Errorf(ErrNotFound, op, "", "there is no checkpoint of turn %s; wsctl snapshot ls lists what is kept", Printable(turn))
 }

@@ -25,7 +25,8 @@ restore. Snapshots lie outside the root, below the state directory
 them, and commands in a sandbox can neither read nor change them.
 
 A snapshot is named by its id, by the beginning of one, or by "latest", which is
-never what a restore kept as the state before. No engine is needed. Exit statuses are those of "wsctl file".`
+never what a restore kept as the state before. No engine is needed. Exit statuses
+are those of "wsctl file".`
 
 const snapshotExample = `  wsctl snapshot save --label before-refactoring
   wsctl snapshot ls

@@ -138,7 +138,7 @@ func (u *ui) snapshot(s workspace.Snapshot) error {
 		fmt.Fprintf(&b, "%-10s "+format+"\n", append([]any{name}, args...)...)
 	}
 	line("id", "%s", s.ID)
-	line("created", "%s", s.Created.Local().Format(time.DateTime))
+	line("created", "%s", s.Created.UTC().Format(time.RFC3339))
 	if s.Label != "" {
 		line("label", "%s", workspace.Printable(s.Label))
 	}

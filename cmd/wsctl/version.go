@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -17,7 +18,8 @@ type build struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
 	Time    string `json:"time,omitempty"`
-	// Modified reports changes since that commit.
+	// Modified reports changes since that commit; a version that the linker
+	// sets tells of them by its end.
 	Modified bool   `json:"modified"`
 	Go       string `json:"go"`
 	OS       string `json:"os"`
@@ -42,6 +44,7 @@ func thisBuild() build {
 			}
 		}
 	}
+	b.Modified = b.Modified || strings.HasSuffix(b.Version, "-dirty")
 	if b.Version == "" {
 		b.Version = "unknown"
 	}
