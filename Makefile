@@ -16,7 +16,7 @@ export TESTCONTAINERS_HOST_OVERRIDE := 127.0.0.1
 # Run once more as a user without rights when make runs as root, since they ask for
 # what a user may: the first list whole, the second, which takes longer, under -short.
 AGAIN       := keeper,cmd/wsctl
-AGAIN_SHORT := host,search,wrapper,container,reaper
+AGAIN_SHORT := host,search,snapshot,wrapper,container,reaper
 TESTRUN     := go run ./internal/testrun -again=$(AGAIN) -again-short=$(AGAIN_SHORT)
 RUN         ?=
 PKG         ?= ./...

@@ -49,6 +49,9 @@ func TestMemoryChild(t *testing.T) {
 
 // A large tree is saved and restored in a bounded amount of memory.
 func TestMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: memory was left out; it is the same for every user")
+	}
 	base := t.TempDir()
 	a := &area{t: t, dir: filepath.Join(base, "root"), at: filepath.Join(base, "store")}
 	files := manyFiles
