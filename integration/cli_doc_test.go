@@ -39,7 +39,11 @@ func TestTheReferenceHasEveryVerbAndFlag(t *testing.T) {
 	var visit func(path []string)
 	visit = func(path []string) {
 		help := run(t, append(path, "--help")...).must(t).stdout
-		_, commands, _ := strings.Cut(help, "Available Commands:\n")
+		heading := "\nAvailable Commands:\n"
+		if len(path) == 0 {
+			heading = "\nSandboxes:\n" // the first group of verbs
+		}
+		_, commands, _ := strings.Cut(help, heading)
 		commands, _, _ = strings.Cut(commands, "\nFlags:")
 		_, options, _ := strings.Cut(help, "\nFlags:\n")
 		section, ok := sections["wsctl-"+strings.Join(path, "-")]

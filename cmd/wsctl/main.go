@@ -69,6 +69,7 @@ func newRootCommand(a *app) *cobra.Command {
 	root.AddCommand(treeVerbs(a)...)
 	root.AddCommand(workspaceVerbs(a)...)
 	root.AddCommand(snapshotVerbs(a)...)
+	group(root)
 	return root
 }
 
