@@ -6,6 +6,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -128,6 +129,11 @@ func TestHostileArchives(t *testing.T) {
 		many[i] = entry{name: "tree/" + strings.Repeat("x", i+1)}
 	}
 	_, err := a.store.Import(bg, bytes.NewReader(archiveOf(t, goodHead, many...)), snapshot.ImportOptions{MaxEntries: 100})
+	wantCode(t, err, workspace.ErrTooLarge)
+	for i := range many {
+		many[i] = entry{name: fmt.Sprintf("tree/%d", i), kind: tar.TypeSymlink, link: strings.Repeat("x", 4000)}
+	}
+	_, err = a.store.Import(bg, bytes.NewReader(archiveOf(t, goodHead, many...)), snapshot.ImportOptions{MaxNames: 400_000})
 	wantCode(t, err, workspace.ErrTooLarge)
 	list, err := a.List(bg)
 	check(t, err)

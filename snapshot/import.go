@@ -28,11 +28,15 @@ type ImportOptions struct {
 	// MaxEntries bounds how many files, directories and links there are; 0:
 	// four million.
 	MaxEntries int
+	// MaxNames bounds their names and the texts of links together, which are
+	// in memory until the end, in bytes; 0: 256 MiB.
+	MaxNames int64
 }
 
 const (
 	defaultImportBytes   = 64 << 30
 	defaultImportEntries = 4 << 20
+	defaultImportNames   = 256 << 20
 	// maxArchiveWindow bounds the memory that an archive can ask for.
 	maxArchiveWindow = 128 << 20
 	maxImportDepth   = 1000
@@ -56,6 +60,9 @@ func (s *Store) importFrom(ctx context.Context, r io.Reader, o ImportOptions) (s
 	if o.MaxEntries == 0 {
 		o.MaxEntries = defaultImportEntries
 	}
+	if o.MaxNames == 0 {
+		o.MaxNames = defaultImportNames
+	}
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxArchiveWindow), zstd.WithDecoderLowmem(true))
 	if err != nil {
 		return snap, err
@@ -66,7 +73,7 @@ func (s *Store) importFrom(ctx context.Context, r io.Reader, o ImportOptions) (s
 		return snap, err
 	}
 	defer in.end()
-	i := importing{ctx: ctx, sink: in.newPacker(), room: o.MaxBytes, left: o.MaxEntries, top: &branch{}}
+	i := importing{ctx: ctx, sink: in.newPacker(), room: o.MaxBytes, left: o.MaxEntries, names: o.MaxNames, top: &branch{}}
 	defer i.sink.discard()
 	head, err := i.read(tar.NewReader(z))
 	if err != nil {
@@ -79,10 +86,12 @@ func (s *Store) importFrom(ctx context.Context, r io.Reader, o ImportOptions) (s
 type importing struct {
 	ctx  context.Context //nolint:containedctx // the life of one import
 	sink *packer
-	room int64
-	left int
-	top  *branch
-	b    buffers
+	// room, left and names are what ImportOptions allow yet.
+	room  int64
+	left  int
+	names int64
+	top   *branch
+	b     buffers
 
 	stats workspace.SnapshotStats
 }
@@ -170,6 +179,9 @@ func nanoseconds(t time.Time) int64 {
 func (i *importing) entry(t *tar.Reader, h *tar.Header) error {
 	if i.left--; i.left < 0 {
 		return workspace.Errorf(workspace.ErrTooLarge, "", "", "the archive has more files than may be taken in")
+	}
+	if i.names -= int64(len(h.Name) + len(h.Linkname)); i.names < 0 {
+		return workspace.Errorf(workspace.ErrTooLarge, "", "", "the names and links of the archive are longer together than may be taken in")
 	}
 	name, err := i.name(h)
 	if err != nil {
