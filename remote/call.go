@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/textproto"
@@ -63,6 +64,9 @@ func (w *watch) failed(ctx context.Context, op string, err error) error {
 	var e *workspace.Error
 	if errors.As(err, &e) {
 		return err
+	}
+	if dial := (*net.OpError)(nil); errors.As(err, &dial) && dial.Op == "dial" {
+		return workspace.Errorf(workspace.ErrUnavailable, op, "", "no server answers there; start one with wsctl serve, or give another address: %w", err)
 	}
 	return workspace.Errorf(workspace.ErrUnavailable, op, "", "the connection to the server failed; what was asked for may or may not have been done: %w", err)
 }

@@ -48,6 +48,20 @@ func get(target string, headers ...string) string {
 	return "GET " + target + " HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n" + strings.Join(append(headers, "\r\n"), "")
 }
 
+// TestWhereNobodyListensNothingIsDone: the caller is not left in doubt.
+func TestWhereNobodyListensNothingIsDone(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := "http://" + l.Addr().String()
+	_ = l.Close()
+	_, err = remote.Dial(t.Context(), address, "", remote.DialOptions{})
+	if workspace.CodeOf(err) != workspace.ErrUnavailable || !strings.Contains(err.Error(), "no server answers") {
+		t.Error(err)
+	}
+}
+
 // TestARequestPathHasOneSpelling tries what servers and proxies read in
 // different ways. Nothing is cleaned, decoded or redirected.
 func TestARequestPathHasOneSpelling(t *testing.T) {
