@@ -4,6 +4,7 @@ package container_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/wsctl/wsctl/container"
 	"github.com/wsctl/wsctl/internal/enginetest"
@@ -46,7 +47,7 @@ func conform(t *testing.T, kept bool) {
 		}
 		return ws, root
 	}
-	slower, maxArgs := 1, 0
+	slower, maxArgs, slack := 1, 0, time.Duration(0)
 	var chapters []string
 	switch {
 	case testing.Short():
@@ -56,11 +57,14 @@ func conform(t *testing.T, kept bool) {
 	}
 	keep := snapshots
 	if !kept {
-		slower, maxArgs = 3, 256<<10 // each command is an exec of its own
+		// Each command is an exec of its own, and the engine starts several at
+		// once no faster than one after the other.
+		slower, maxArgs, slack = 3, 256<<10, 2*time.Second
 		keep = nil                   // what a command left cannot be told from what keeps the container
 	}
 	drivertest.Run(t, drivertest.Harness{
 		Slower:   slower,
+		Slack:    slack,
 		Chapters: chapters,
 		MaxArgs:  maxArgs,
 		New: func(t testing.TB, o workspace.Options) (*workspace.Workspace, string) {
