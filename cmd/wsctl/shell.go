@@ -60,7 +60,11 @@ func (a *app) shell(cmd *cobra.Command, o *shellOptions, args []string) error {
 		return err
 	}
 	if !a.ui.inTTY {
-		return usagef(cmd.Name(), "a shell needs a terminal on standard input; for a script use wsctl run -i -- sh")
+		instead := "run"
+		if len(args) > 0 {
+			instead = "exec " + workspace.Printable(args[0])
+		}
+		return usagef(cmd.Name(), "a shell needs a terminal on standard input; for a script use wsctl %s -i -- sh", instead)
 	}
 	if err := o.place.check(cmd); err != nil {
 		return err

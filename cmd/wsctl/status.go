@@ -188,7 +188,7 @@ func (u *ui) status(t *tree, s *status) error {
 	if s.Trash.Items == 0 {
 		line("trash", "empty")
 	} else {
-		line("trash", "%s in %d removed", units.BytesSize(float64(s.Trash.Size)), s.Trash.Items)
+		line("trash", "%d removed, %s", s.Trash.Items, units.BytesSize(float64(s.Trash.Size)))
 	}
 	switch {
 	case s.Engine != nil:
