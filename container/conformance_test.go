@@ -60,7 +60,7 @@ func conform(t *testing.T, kept bool) {
 		// Each command is an exec of its own, and the engine starts several at
 		// once no faster than one after the other.
 		slower, maxArgs, slack = 3, 256<<10, 2*time.Second
-		keep = nil                   // what a command left cannot be told from what keeps the container
+		keep = nil // what a command left cannot be told from what keeps the container
 	}
 	drivertest.Run(t, drivertest.Harness{
 		Slower:   slower,

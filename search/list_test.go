@@ -185,12 +185,12 @@ func TestBounds(t *testing.T) {
 		t.Errorf("incomplete %v after %d", f.Incomplete, f.Total)
 	}
 	ws, dir = open(t)
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	check(t, err)
 	name := strings.Repeat("n", 200)
 	for range 30 {
 		check(t, unix.Mkdirat(fd, name, 0o755))
-		next, err := unix.Openat(fd, name, unix.O_PATH|unix.O_DIRECTORY, 0)
+		next, err := unix.Openat(fd, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		check(t, err)
 		unix.Close(fd)
 		fd = next
