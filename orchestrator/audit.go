@@ -1,3 +1,5 @@
+//go:build unix
+
 package orchestrator
 
 import (
@@ -19,38 +21,6 @@ import (
 
 	"github.com/wsctl/wsctl/workspace"
 )
-
-// Entry is one line of the audit log: who did what, where, when, and what came
-// of it.
-type Entry struct {
-	Seq  int64     `json:"seq"`
-	Time time.Time `json:"time"`
-	// Who is the name and the id of the token, or how else they came in.
-	Who       string `json:"who"`
-	Token     string `json:"token,omitempty"`
-	Workspace string `json:"workspace,omitempty"`
-	// Op is what was done: create, exec, write … An entry that ends with
-	// ".begin" was written before the command ran.
-	Op   string `json:"op"`
-	Path string `json:"path,omitempty"`
-	To   string `json:"to,omitempty"`
-	// Args, or Shell, is the command, secrets blanked out.
-	Args  []string `json:"args,omitempty"`
-	Shell string   `json:"shell,omitempty"`
-	Dir   string   `json:"dir,omitempty"`
-	// Exit is the status of a command that has one.
-	Exit       *int    `json:"exit,omitempty"`
-	TimedOut   bool    `json:"timedOut,omitempty"`
-	DurationMS float64 `json:"durationMs,omitempty"`
-	Bytes      int64   `json:"bytes,omitempty"`
-	// Error is the code of a failure and its text.
-	Error string `json:"error,omitempty"`
-	// Prev is the Hash of the line before, Hash the SHA-256 of this line with
-	// an empty Hash. A line that was changed, left out or put in breaks the
-	// chain from there on.
-	Prev string `json:"prev"`
-	Hash string `json:"hash"`
-}
 
 const (
 	// maxAuditText bounds one text of an entry, in bytes.

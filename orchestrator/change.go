@@ -1,23 +1,12 @@
+//go:build unix
+
 package orchestrator
 
 import (
 	"context"
-	"time"
 
 	"github.com/wsctl/wsctl/workspace"
 )
-
-// Change says what is to be different; nil leaves a thing as it is.
-type Change struct {
-	Name *string `json:"name,omitempty"`
-	// Labels replaces those that it names; an empty value removes one.
-	Labels map[string]string `json:"labels,omitempty"`
-	// Limits of 0 stay.
-	Limits  *Limits        `json:"limits,omitempty"`
-	IdleTTL *time.Duration `json:"idleTtlNs,omitempty"`
-	// TTL counts from when the workspace was made.
-	TTL *time.Duration `json:"ttlNs,omitempty"`
-}
 
 // Update changes a workspace, all of it or nothing.
 func (o *Orchestrator) Update(ctx context.Context, ref string, c Change) (Workspace, error) {

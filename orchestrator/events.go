@@ -1,3 +1,5 @@
+//go:build unix
+
 package orchestrator
 
 import (
@@ -5,19 +7,6 @@ import (
 	"sync"
 	"time"
 )
-
-// Event tells that something happened to a workspace.
-type Event struct {
-	Seq  int64     `json:"seq"`
-	Time time.Time `json:"time"`
-	// Type is created, claimed, started, paused, resumed, stopped, updated,
-	// removed, expired or leak.
-	Type      string            `json:"type"`
-	Workspace string            `json:"workspace"`
-	Name      string            `json:"name,omitempty"`
-	Detail    string            `json:"detail,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-}
 
 // keptEvents is how many events can still be asked for.
 const keptEvents = 1024

@@ -1,3 +1,5 @@
+//go:build unix
+
 package orchestrator
 
 import (
@@ -32,22 +34,6 @@ func (o *Orchestrator) Routes() []remote.Route {
 		{Method: "GET", Path: "/v1/metrics", Scopes: admin, Serve: o.serveMetrics},
 	}
 }
-
-// listMessage, eventsMessage and auditMessage are the answers that are lists.
-type (
-	listMessage struct {
-		Workspaces []Workspace `json:"workspaces"`
-	}
-	eventsMessage struct {
-		Events []Event `json:"events"`
-	}
-	auditMessage struct {
-		Entries []Entry `json:"entries"`
-		// Last is the number of the last entry, to go on after.
-		Last int64 `json:"last"`
-	}
-	nothing struct{}
-)
 
 func (o *Orchestrator) serveList(w http.ResponseWriter, r *http.Request, c *remote.Call) error {
 	if _, err := parameters(r); err != nil {
