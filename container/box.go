@@ -60,6 +60,8 @@ type box struct {
 	// said is what came over it that was no answer of the keeper's.
 	said *head
 	pool *pool
+	// execs are held while it is paused by us.
+	execs brake
 	// detached: it outlives the driver, and others may use it too.
 	detached bool
 	// homeSource is the directory on the host that is its home.
@@ -220,14 +222,14 @@ func (b *box) lost(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return engineError(ctx, op, ctx.Err())
 	}
+	bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
+	defer cancel()
 	if cause != nil && unreachable(cause) && !errors.Is(cause, keeper.ErrLost) {
 		// The engine may be there all the same: a stream ends like this too.
-		if _, err := b.engine.cli.Ping(ctx); err != nil {
+		if _, err := b.engine.cli.Ping(bounded); err != nil {
 			return engineError(ctx, op, err)
 		}
 	}
-	bounded, cancel := context.WithTimeout(ctx, inspectTimeout)
-	defer cancel()
 	got, err := b.engine.cli.ContainerInspect(bounded, b.id)
 	switch {
 	case errdefs.IsNotFound(err):

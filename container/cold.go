@@ -69,8 +69,12 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 	keep := c.Background == workspace.BackgroundKeep
 	argv := wrapper.Command(keep)
 	argv[0] = b.shell
+	if err := b.execs.enter(); err != nil {
+		return nil, err
+	}
 	conn, err := b.exec(ctx, argv)
 	if err != nil {
+		b.execs.leave()
 		return nil, err
 	}
 	r := &cold{
@@ -83,7 +87,9 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 		_ = conn.Close()
 		close(r.ended)
 	}()
-	if err := r.greet(ctx, token); err != nil {
+	err = r.greet(ctx, token)
+	b.execs.leave()
+	if err != nil {
 		_ = conn.Close() // the wrapper's input ends, and it with it
 		return nil, err
 	}
@@ -180,7 +186,7 @@ func (r *cold) status(ctx context.Context) (int, error) {
 		info, err := r.b.engine.API().ContainerExecInspect(ctx, r.s.exec)
 		switch {
 		case err != nil:
-			return 0, r.b.lost(ctx, errors.Join(err, io.ErrUnexpectedEOF))
+			return 0, r.b.lost(context.Background(), errors.Join(err, io.ErrUnexpectedEOF))
 		case !info.Running:
 			return info.ExitCode, nil
 		}

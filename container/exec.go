@@ -253,7 +253,8 @@ func (w *warm) end() {
 		return
 	case err != nil:
 		w.sweep(ctx)
-		w.err = w.b.lost(ctx, err)
+		// Not in what is left of a time of ours, whose end is no abort.
+		w.err = w.b.lost(context.Background(), err)
 		return
 	}
 	w.exit = workspace.Exit{

@@ -26,6 +26,9 @@ func (d *Driver) Pause(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
+	if err := b.execs.hold(ctx); err != nil {
+		return err
+	}
 	err := d.engine.cli.ContainerPause(ctx, b.id)
 	if err == nil || errdefs.IsNotFound(err) {
 		return nil
@@ -35,6 +38,7 @@ func (d *Driver) Pause(ctx context.Context) error {
 	if lookErr == nil && got.State != nil && (got.State.Paused || !got.State.Running) {
 		return nil
 	}
+	b.execs.release()
 	return engineError(ctx, "pause", err)
 }
 
@@ -44,6 +48,7 @@ func (d *Driver) Unpause(ctx context.Context) error {
 	if b == nil {
 		return nil
 	}
+	defer b.execs.release()
 	err := d.engine.cli.ContainerUnpause(ctx, b.id)
 	if err == nil || errdefs.IsNotFound(err) {
 		return nil

@@ -4,6 +4,8 @@ package integration
 
 import (
 	"encoding/json"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -21,12 +23,16 @@ import (
 // away what never ran.
 func TestKilledWsctlLeavesNoRunningContainer(t *testing.T) {
 	root := project(t)
+	before := contents(t, root)
 	image := enginetest.BusyBox(t)
 	began := time.Now()
 	run(t, "run", "-q", "--root", root, "--image", image, "--", "true").must(t)
 	// Before, in and after the start of a command, however fast this machine is.
 	life := 2 * time.Since(began)
-	rounds := enginetest.Rounds(50)
+	rounds := 5
+	if enginetest.Soak() {
+		rounds = 200
+	}
 	killed, neverRan := 0, 0
 	for range rounds {
 		cmd := command(t, "run", "-q", "--root", root, "--image", image, "-c", "touch started; sleep 300")
@@ -74,6 +80,35 @@ func TestKilledWsctlLeavesNoRunningContainer(t *testing.T) {
 	_ = cmd.Wait()
 	run(t, "reap", "-q").must(t)
 	nothingLeft(t, root, 5*time.Second)
+	if err := os.Remove(filepath.Join(root, "started")); err != nil {
+		t.Error(err)
+	}
+	if after := contents(t, root); !maps.Equal(before, after) {
+		t.Errorf("the root held %v and holds %v", before, after)
+	}
+}
+
+// contents are the files below a root, its state left out.
+func contents(t *testing.T, root string) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	err := fs.WalkDir(os.DirFS(root), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".wsctl":
+			return fs.SkipDir
+		case e.Type().IsRegular():
+			text, err := os.ReadFile(filepath.Join(root, name))
+			files[name] = string(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
 
 // Two owners over one root start, run and end beside each other, each reaping at
