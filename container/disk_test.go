@@ -185,7 +185,7 @@ func TestDiskLimitKeepsAMargin(t *testing.T) {
 	}
 	defer w.Close()
 	// A pace that the watcher can keep up with, on a loaded machine too.
-	_, err = w.Exec(t.Context(), workspace.Command{Shell: "echo x >named; exec 3>gone; rm gone; while :; do cat /bin/busybox >&3 || exit 9; sleep 0.02; done", Timeout: 50 * time.Second})
+	_, err = w.Exec(t.Context(), workspace.Command{Shell: "echo x >named; exec 3>gone; rm gone; while :; do cat /bin/busybox >&3 || exit 9; sleep 0.08; done", Timeout: 50 * time.Second})
 	if !errors.Is(err, workspace.ErrTooLarge) || !strings.Contains(err.Error(), "nearly full") {
 		t.Errorf("got %v", err)
 	}

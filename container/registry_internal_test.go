@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,9 +39,9 @@ type registry struct {
 	// left is told when the client leaves in the middle of the layer; began
 	// when it has half of it. Both are of slow alone.
 	began, left chan struct{}
-	// closed lets an engine that does not leave go, so that the server can
-	// be closed.
-	closed chan struct{}
+	// closed ends the waiting for an engine that does not leave.
+	closed  chan struct{}
+	release func() // closes closed
 
 	manifest, config, layer []byte
 }
@@ -50,6 +51,7 @@ func digest(b []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(b))
 func newRegistry(t *testing.T) *registry {
 	t.Helper()
 	r := &registry{began: make(chan struct{}, 10), left: make(chan struct{}, 10), closed: make(chan struct{})}
+	r.release = sync.OnceFunc(func() { close(r.closed) })
 	noise := make([]byte, 1<<20)
 	if _, err := rand.Read(noise); err != nil {
 		t.Fatal(err)
@@ -80,7 +82,7 @@ func newRegistry(t *testing.T) *registry {
 	r.digest = digest(r.manifest)
 	s := httptest.NewServer(r)
 	t.Cleanup(func() {
-		close(r.closed)
+		r.release()
 		s.Close()
 	})
 	r.base = strings.TrimPrefix(s.URL, "http://") + "/"

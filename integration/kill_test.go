@@ -160,7 +160,7 @@ func TestPsTellsWhoseAContainerIs(t *testing.T) {
 		t.Errorf("not listed: %+v", listed)
 	}
 	table := run(t, "ps").must(t).stdout
-	if !strings.HasPrefix(table, "CONTAINER ") || !strings.Contains(table, root) || !strings.Contains(table, "alive: ") {
+	if !strings.HasPrefix(table, "CONTAINER ") || !strings.Contains(table, root) || !strings.Contains(table, " alive\n") {
 		t.Errorf("table:\n%s", table)
 	}
 	if r := run(t, "reap", "--dry-run", "--json").must(t); strings.Contains(r.stdout, root) {
