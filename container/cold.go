@@ -187,8 +187,11 @@ func (r *cold) status(ctx context.Context) (int, error) {
 		switch {
 		case err != nil:
 			return 0, r.b.lost(context.Background(), errors.Join(err, io.ErrUnexpectedEOF))
-		case !info.Running:
+		case !info.Running && r.b.shell1.alive(ctx, r.reader.Group()):
 			return info.ExitCode, nil
+		case !info.Running:
+			// It was ended with the container.
+			return 0, r.b.lost(context.Background(), io.ErrUnexpectedEOF)
 		}
 		select {
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ package container
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -56,6 +57,25 @@ func newShellKeeper(stdin io.Writer, gone <-chan struct{}) *shellKeeper {
 // kill sends sig, which may be 0, to a group of the container. It is
 // os.ErrProcessDone when there is no such group.
 func (k *shellKeeper) kill(ctx context.Context, group int, sig syscall.Signal) error {
+	sent, err := k.ask(ctx, group, sig)
+	if err == nil && !sent || errors.Is(err, errShellGone) {
+		return os.ErrProcessDone
+	}
+	return err
+}
+
+// alive tells whether the shell, and with it the container, has outlived what ended
+// before this call.
+func (k *shellKeeper) alive(ctx context.Context, group int) bool {
+	_, err := k.ask(ctx, group, 0)
+	return err == nil
+}
+
+// errShellGone: the shell has ended.
+var errShellGone = errors.New("the container's first process has ended")
+
+// ask has sig sent to a group and tells whether there was one.
+func (k *shellKeeper) ask(ctx context.Context, group int, sig syscall.Signal) (sent bool, err error) {
 	answer := make(chan bool, 1)
 	k.mu.Lock()
 	k.number++
@@ -68,18 +88,15 @@ func (k *shellKeeper) kill(ctx context.Context, group int, sig syscall.Signal) e
 		k.mu.Unlock()
 	}()
 	if _, err := fmt.Fprintf(k.stdin, "%d %d %d\n", n, int(sig), group); err != nil {
-		return err
+		return false, err
 	}
 	select {
 	case sent := <-answer:
-		if !sent {
-			return os.ErrProcessDone
-		}
-		return nil
+		return sent, nil
 	case <-k.gone:
-		return os.ErrProcessDone
+		return false, errShellGone
 	case <-ctx.Done():
-		return ctx.Err()
+		return false, ctx.Err()
 	}
 }
 
