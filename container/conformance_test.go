@@ -18,23 +18,56 @@ import (
 // there is to see.
 func TestConformance(t *testing.T) {
 	// Not at once: the hostile chapter leaves little to others.
-	t.Run("warm", func(t *testing.T) { conform(t, true) })
+	t.Run("warm", func(t *testing.T) { conform(t, way{kept: true}) })
 	t.Run("cold", func(t *testing.T) {
 		if testing.Short() {
 			t.Skip("-short: the cold path was left out; it takes minutes")
 		}
-		conform(t, false)
+		conform(t, way{})
 	})
 }
 
-func conform(t *testing.T, kept bool) {
+// TestConformanceOfShells is about the shells that images have besides BusyBox's: the
+// persistent shell, and in a soak everything in which a shell takes part, hold over
+// each as sh.
+func TestConformanceOfShells(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: every shell but BusyBox's was left out; it takes a minute")
+	}
+	for _, shell := range []string{"dash", "bash"} {
+		image := enginetest.ShellAs(t, shell)
+		if image == "" {
+			continue // this machine has none
+		}
+		chapters := []string{"shell"}
+		if enginetest.Soak() {
+			chapters = []string{"shell", "exec", "background", "streams", "hostile", "processes"}
+		}
+		t.Run(shell, func(t *testing.T) { conform(t, way{kept: true, image: image, chapters: chapters}) })
+		if enginetest.Soak() {
+			t.Run(shell+", cold", func(t *testing.T) { conform(t, way{image: image, chapters: chapters}) })
+		}
+	}
+}
+
+// way is one way to run commands.
+type way struct {
+	kept     bool
+	image    string   // empty: BusyBox
+	chapters []string // nil: those of an ordinary run
+}
+
+func conform(t *testing.T, w way) {
 	t.Helper()
-	engine := connect(t)
+	engine, kept := connect(t), w.kept
 	limited := func(t testing.TB, o workspace.Options, l drivertest.Limits) (*workspace.Workspace, string) {
 		opts := options(t)
 		opts.Memory, opts.Pids = l.Memory, l.Pids
 		if !kept {
 			opts.Keeper = ""
+		}
+		if w.image != "" {
+			opts.Image = w.image
 		}
 		root := newRoot(t)
 		d, err := container.New(t.Context(), engine, root, opts)
@@ -48,8 +81,9 @@ func conform(t *testing.T, kept bool) {
 		return ws, root
 	}
 	slower, maxArgs, slack := 1, 0, time.Duration(0)
-	var chapters []string
+	chapters := w.chapters
 	switch {
+	case chapters != nil:
 	case testing.Short():
 		chapters = []string{"exec"}
 	case !kept && !enginetest.Soak():

@@ -3,6 +3,7 @@ package enginetest
 import (
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,24 +14,48 @@ import (
 // /bin/sh is BusyBox's.
 func HostShells(t testing.TB) (ref string, shells []string) {
 	t.Helper()
-	files := busyBoxFiles(t)
-	shells = []string{"/bin/ash"}
-	seen := map[string]bool{}
+	files, shells := busyBoxFiles(t), []string{"/bin/ash"}
 	for _, name := range []string{"dash", "bash"} {
-		host, err := exec.LookPath(name)
-		if err != nil {
-			continue
+		if more := hostShell(t, name, files); more != nil {
+			files, shells = append(files, more...), append(shells, "/bin/"+name)
 		}
-		for _, lib := range libraries(t, host) {
-			if !seen[lib] {
-				seen[lib] = true
-				files = append(files, FromHost(t, strings.TrimPrefix(lib, "/"), lib, 0o755))
-			}
-		}
-		files = append(files, FromHost(t, "bin/"+name, host, 0o755))
-		shells = append(shells, "/bin/"+name)
 	}
 	return Import(t, Image{Name: "shells", Files: files}), shells
+}
+
+// ShellAs returns the reference of the BusyBox image with a shell of this machine,
+// "dash" or "bash", as /bin/sh; empty where the machine has none.
+func ShellAs(t testing.TB, name string) (ref string) {
+	t.Helper()
+	files := busyBoxFiles(t)
+	shell := hostShell(t, name, files)
+	if shell == nil {
+		return ""
+	}
+	for i := range files {
+		if files[i].Name == "bin/sh" {
+			files[i] = File{Name: "bin/sh", Link: name}
+		}
+	}
+	return Import(t, Image{Name: name, Files: append(files, shell...)})
+}
+
+// hostShell is a shell of this machine in /bin with the libraries that it loads and
+// that are not among files; nil where the machine has none.
+func hostShell(t testing.TB, name string, files []File) []File {
+	t.Helper()
+	host, err := exec.LookPath(name)
+	if err != nil {
+		return nil
+	}
+	var shell []File
+	for _, lib := range libraries(t, host) {
+		file := strings.TrimPrefix(lib, "/")
+		if !slices.ContainsFunc(files, func(f File) bool { return f.Name == file }) {
+			shell = append(shell, FromHost(t, file, lib, 0o755))
+		}
+	}
+	return append(shell, FromHost(t, "bin/"+name, host, 0o755))
 }
 
 // libraryLine is a line of ldd(1) that names a file: the target of an arrow, or
