@@ -153,7 +153,7 @@ func TestDiskLimitOfADetachedWorkspace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer w.Close()
-		_, err = w.Exec(t.Context(), workspace.Command{Shell: "i=0; while [ $i -lt 10 ]; do i=$((i+1)); cat /bin/busybox >>big; done; sleep 6", Timeout: 50 * time.Second})
+		_, err = w.Exec(t.Context(), workspace.Command{Shell: "i=0; while [ $i -lt 10 ]; do i=$((i+1)); cat /bin/busybox >>big; done; sleep 45", Timeout: 50 * time.Second})
 		return err
 	}
 	if err := limited(4 << 20); !errors.Is(err, workspace.ErrTooLarge) {

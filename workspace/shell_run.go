@@ -38,6 +38,10 @@ func (s *Shell) run(ctx context.Context, op string, c ShellCommand) (*ShellOutpu
 
 	out := &ShellOutput{}
 	ended := x.await(run, m, toOut, toErr)
+	if !ended && s.life.Err() != nil {
+		// The shell was ended by who ends the session, and the run ends with it.
+		<-run.Done()
+	}
 	stopped := !ended && run.Err() != nil
 	if stopped && s.life.Err() == nil && context.Cause(run) != error(ErrDisposed) {
 		ended = x.interrupt(s, m, toOut, toErr)

@@ -149,10 +149,10 @@ func (x *shellSession) interrupt(s *Shell, m shellMarks, toOut, toErr *shellWatc
 	if x.bash {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), shellStep)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*shellStep)
 	defer cancel()
 	_, err := s.w.Exec(ctx, Command{Args: []string{"sh", "-c", killBelow, "sh", x.pid}, Dir: ".", Env: s.opts.Env, KillGrace: NoKillGrace})
-	return err == nil && x.interruptFor(s, m, shellStep, toOut, toErr)
+	return err == nil && x.interruptFor(s, m, 2*shellStep, toOut, toErr)
 }
 
 // interruptFor interrupts and waits d. The end mark is asked for again because
