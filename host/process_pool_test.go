@@ -28,7 +28,7 @@ func keepers(t testing.TB, ws *workspace.Workspace, n int) map[int]bool {
 			// Long enough for the others to be there too.
 			text := "echo $PPID"
 			if n > 1 {
-				text = "echo $PPID; sleep .5"
+				text = "echo $PPID; sleep 1.5"
 			}
 			out, err := ws.Exec(t.Context(), workspace.Command{Shell: text})
 			if err != nil {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -156,15 +157,17 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// named counts the living processes whose argument list contains a word.
+// named counts the living processes whose argument list contains a word: a whole
+// one, since the engine's processes have random digits in theirs.
 func named(t testing.TB, word string) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	check(t, err)
+	whole := regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `(?:\b|\z)`)
 	n := 0
 	for _, e := range entries {
 		line, err := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if err == nil && bytes.Contains(line, []byte(word)) {
+		if err == nil && whole.Match(line) {
 			n++
 		}
 	}
