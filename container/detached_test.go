@@ -461,9 +461,10 @@ func TestDetachedEnds(t *testing.T) {
 	}
 	exec(t, adopt(t, e, o.Name), "echo x > ~/x")
 	short := named(t)
-	short.TTL, short.FreshHome, short.CacheDir = time.Second, true, o.CacheDir
+	// Time enough for it to be made before others reap it.
+	short.TTL, short.FreshHome, short.CacheDir = 8*time.Second, true, o.CacheDir
 	up(t, e, root, short)
-	eventually(t, "the one whose time is over is reaped", 20*time.Second, func() bool {
+	eventually(t, "the one whose time is over is reaped", 40*time.Second, func() bool {
 		if _, err := container.Reap(t.Context(), e, o.CacheDir, reaper.Options{}); err != nil {
 			t.Fatal(err)
 		}
