@@ -82,9 +82,11 @@ func put(t *testing.T, e *client.Client, img string, its reaper.Tag, name, state
 	steps["paused"] = []func() error{start, func() error { return e.ContainerPause(t.Context(), id) }}
 	steps["exited"] = []func() error{start, func() error { return e.ContainerKill(t.Context(), id, "KILL") }}
 	for _, step := range steps[state] {
-		// Another process may reap an orphan as soon as it is there.
 		if err := step(); err != nil && !errdefs.IsNotFound(err) && !errdefs.IsConflict(err) {
-			t.Fatal(err)
+			// Another process may reap an orphan as soon as it is there.
+			if c, lookErr := e.ContainerInspect(t.Context(), id); lookErr == nil && c.State.Status != "removing" && c.State.Status != "dead" {
+				t.Fatal(err)
+			}
 		}
 	}
 	return id
