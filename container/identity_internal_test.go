@@ -20,7 +20,9 @@ func created(t *testing.T, d *Driver) (*box, *plan) {
 func createdAs(t *testing.T, d *Driver, change func(*createRequest)) (*box, *plan) {
 	t.Helper()
 	ctx := t.Context()
+	d.starting <- struct{}{} // as in Ready: one plan at a time
 	p, err := d.plan(ctx)
+	<-d.starting
 	if err != nil {
 		t.Fatal(err)
 	}
