@@ -77,7 +77,6 @@ func (s *stream) demux(stdout, stderr io.Writer) error {
 	d := demuxer{to: [...]io.Writer{streamStdout: stdout, streamStderr: stderr}}
 	buf := make([]byte, demuxBuffer)
 	have := 0 // bytes in buf
-	var last time.Time
 	for {
 		n, err := s.hijacked.Reader.Read(buf[have:])
 		have += n
@@ -94,26 +93,11 @@ func (s *stream) demux(stdout, stderr io.Writer) error {
 		case err != nil:
 			return err
 		}
-		if n >= busyRead {
-			now := time.Now()
-			if now.Sub(last) < busyPause {
-				time.Sleep(busyPause)
-				now = time.Now()
-			}
-			last = now
-		}
 	}
 }
 
-const (
-	demuxBuffer = 128 << 10
-	// busyRead and busyPause are for commands that write much in small pieces:
-	// when reads of that size follow each other that fast, the next one is put
-	// off by as much, and brings many pieces at once. To wake up for each would
-	// take the processor from those who produce and carry them.
-	busyRead  = 2 << 10
-	busyPause = 500 * time.Microsecond
-)
+// demuxBuffer is as much as one read takes: about what a socket holds.
+const demuxBuffer = 128 << 10
 
 // demuxer takes the engine's frames apart.
 type demuxer struct {
