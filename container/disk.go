@@ -51,7 +51,9 @@ type disk struct {
 	base   int64
 	closed int
 
-	measuring sync.Mutex // held by a measurement
+	// measuring is held by a measurement, and until what follows from it is done:
+	// who is admitted by the next one is not ended for what this one has found.
+	measuring sync.Mutex
 
 	mu      sync.Mutex
 	running map[*watched]struct{}
@@ -129,10 +131,8 @@ func (k *disk) due() bool {
 	return since > max(diskEvery, k.last.took*diskRest)
 }
 
-// look measures and says whether there is too much: k.over.
+// look measures and says whether there is too much: k.over. measuring is held.
 func (k *disk) look(ctx context.Context) error {
-	k.measuring.Lock()
-	defer k.measuring.Unlock()
 	begun := time.Now()
 	used, full := k.space()
 	s, err := measure(ctx, k.trees)
@@ -168,6 +168,8 @@ func (k *disk) admit(ctx context.Context) error {
 	if over == nil && !k.due() {
 		return nil
 	}
+	k.measuring.Lock()
+	defer k.measuring.Unlock()
 	return k.look(ctx)
 }
 
@@ -219,20 +221,30 @@ func (k *disk) loop() {
 			k.mu.Unlock()
 			return
 		}
-		before, over := k.last.size, k.over
+		over := k.over
 		k.mu.Unlock()
-		if over == nil && !k.due() {
-			continue
-		}
-		// An error of the measurement is no reason to end anything; the root
-		// is gone, say, which others tell.
-		if why := k.look(ctx); workspace.CodeOf(why) == workspace.ErrTooLarge {
-			k.end(ctx, why, over != nil && k.grew(before))
+		if over != nil || k.due() {
+			k.enforce(ctx)
 		}
 	}
 }
 
-// grew tells whether there is more than at the last look.
+// enforce looks, and ends what runs when there is too much.
+func (k *disk) enforce(ctx context.Context) {
+	k.measuring.Lock()
+	defer k.measuring.Unlock()
+	k.mu.Lock()
+	before, over := k.last.size, k.over
+	k.mu.Unlock()
+	// An error of the measurement is no reason to end anything; the root
+	// is gone, say, which others tell.
+	why := k.look(ctx)
+	if workspace.CodeOf(why) == workspace.ErrTooLarge {
+		k.end(ctx, why, over != nil && k.grew(before))
+	}
+}
+
+// grew tells whether there is more than before.
 func (k *disk) grew(before int64) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -258,6 +270,8 @@ func (k *disk) end(ctx context.Context, why error, all bool) {
 	if all {
 		k.endAll(ctx)
 	}
+	// What they wrote until they were dead is no sign that something writes still.
+	_ = k.look(ctx)
 }
 
 // close ends the watch.

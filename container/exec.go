@@ -280,7 +280,11 @@ func (w *warm) end() {
 // sweep ends what a lost keeper left behind: what it was a parent of is PID 1's
 // once it is gone. One that was given up and stays has been stopped by a command.
 func (w *warm) sweep(ctx context.Context) {
-	t := time.NewTimer(goneTimeout)
+	patience := goneTimeout
+	if w.stopping.Load() {
+		patience = stoppedGoneTimeout
+	}
+	t := time.NewTimer(patience)
 	defer t.Stop()
 	select {
 	case <-w.srv.client.Gone():
@@ -294,11 +298,12 @@ func (w *warm) sweep(ctx context.Context) {
 }
 
 // Bounds of a question to PID 1, of a sweep by it, and of the end of a keeper that
-// was given up.
+// was given up, which is shorter where a stop's own bound holds.
 const (
-	goneTimeout   = time.Second
-	reportTimeout = 5 * time.Second
-	sweepTimeout  = 2 * time.Second
+	goneTimeout        = 3 * time.Second
+	stoppedGoneTimeout = time.Second
+	reportTimeout      = 5 * time.Second
+	sweepTimeout       = 2 * time.Second
 )
 
 // Wait implements workspace.Running.

@@ -281,7 +281,11 @@ func (c *command) end(owned bool) {
 	case c.order.Keep && !c.stopping:
 		c.status.Retired = reapAll()
 	default:
-		c.status.Unfinished = endAll(time.Now().Add(endTime), c.note)
+		patience := leftTime
+		if c.stopping {
+			patience = endTime
+		}
+		c.status.Unfinished = endAll(time.Now().Add(patience), c.note)
 		c.status.Retired = c.status.Unfinished > 0
 		if !c.exited {
 			c.status.Code, c.status.Signal = 128+int(unix.SIGKILL), int(unix.SIGKILL)

@@ -12,9 +12,12 @@ import (
 )
 
 const (
-	// endTime is how long what a command left may take to die by SIGKILL. With a
-	// stop it comes on top of the grace.
+	// endTime is how long what was stopped may take to die by SIGKILL, on top of
+	// the grace.
 	endTime = 800 * time.Millisecond
+	// leftTime is the same for what a command left that has ended by itself, for
+	// whose end nobody has set a time: what does not die in it costs the container.
+	leftTime = 4 * time.Second
 	// abandonTime is the same where nobody waits any more.
 	abandonTime = 5 * time.Second
 )
