@@ -409,7 +409,10 @@ func (d *Driver) join(ctx context.Context, b *box, p *plan) error {
 			if why, told := b.fate(ctx); told != nil || why != runsOn {
 				return cmp.Or(told, errStale)
 			}
-			return engineError(ctx, "start", err)
+			if tries >= attachTries || ctx.Err() != nil {
+				return engineError(ctx, "start", err)
+			}
+			continue // it was paused
 		}
 		err := d.greet(ctx, b)
 		if err == nil {

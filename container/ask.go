@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/containerd/errdefs"
+
 	"github.com/wsctl/wsctl/keeper"
 	"github.com/wsctl/wsctl/reaper"
 )
@@ -55,6 +57,9 @@ func (b *box) askShell(ctx context.Context, items []keeper.Item) (report, error)
 		argv = append(argv, string(rune(item.Ask)), item.Path)
 	}
 	s, err := b.exec(ctx, argv)
+	if errdefs.IsConflict(err) {
+		err = b.lost(ctx, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,6 +69,9 @@ func (b *box) askShell(ctx context.Context, items []keeper.Item) (report, error)
 	var stdout, stderr bytes.Buffer
 	if err := s.demux(&stdout, &stderr); err != nil {
 		return nil, err
+	}
+	if whilePaused(stdout.String()) {
+		return nil, b.pausedMoment()
 	}
 	parts := strings.Split(stdout.String(), word+" ")
 	if len(parts) != len(items)+2 || parts[len(parts)-1] != "end\n" {

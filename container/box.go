@@ -60,7 +60,7 @@ type box struct {
 	// said is what came over it that was no answer of the keeper's.
 	said *head
 	pool *pool
-	// execs are held while it is paused by us.
+	// execs keeps them and pauses apart.
 	execs brake
 	// detached: it outlives the driver, and others may use it too.
 	detached bool
@@ -236,6 +236,10 @@ func (b *box) lost(ctx context.Context, cause error) error {
 		return workspace.Errorf(workspace.ErrUnavailable, op, "", "the container was ended or removed from outside while a command ran; %s: %w", b.next(), orEOF(cause))
 	case err != nil:
 		return engineError(ctx, op, err)
+	case got.State != nil && got.State.Running && !got.State.Paused && errdefs.IsConflict(cause):
+		// What the engine refuses in a container that runs, it refused while
+		// that was paused.
+		return b.pausedMoment()
 	case got.State != nil && got.State.Running && !got.State.Paused && !isClosed(b.gone):
 		return workspace.Errorf(workspace.ErrIO, op, "", "the container runs, but the engine lost the command's streams; its result is unknown: %w", orEOF(cause))
 	}

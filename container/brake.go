@@ -4,68 +4,128 @@ package container
 
 import (
 	"context"
-	"sync"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/wsctl/wsctl/host"
 	"github.com/wsctl/wsctl/workspace"
 )
 
-// brake keeps execs and pauses apart. An engine that freezes a container while an
-// exec is coming to be in it never finishes that exec, and answers nothing more
-// about the container, not even that it be removed (runc 1.1, containerd 1.6).
-type brake struct {
-	mu    sync.Mutex
-	under int           // execs that are coming to be
-	held  bool          // no exec may begin
-	idle  chan struct{} // closed when under has become 0; nil: nobody waits
+// brake keeps execs and pauses of the containers over one root apart, whichever
+// process begins them. An engine that freezes a container while an exec is coming to
+// be in it never finishes that exec, and answers nothing more about the container,
+// not even that it be removed (runc 1.1, containerd 1.6).
+//
+// The state has two files for locks (flock(2)), which a crash gives back. Whoever
+// begins an exec holds execsLock shared, whoever pauses holds it alone. Both pass
+// through gateLock first, where one who pauses stays: so execs that go on beginning do
+// not keep a pause waiting for ever.
+type brake struct{ root *host.Root }
+
+// Names of the files.
+const (
+	gateLock  = "pause.lock"
+	execsLock = "execs.lock"
+)
+
+// lockPoll is the time between two tries.
+const lockPoll = 2 * time.Millisecond
+
+// enter begins an exec, after a pause that is being made. release ends what enter has
+// begun: the process is there, or will not be. In a container that is paused then
+// the engine makes no exec. Where the files cannot be opened or locked, because the
+// file system has no locks or the root is another user's, the exec begins all the same.
+func (k brake) enter(ctx context.Context) (release func(), err error) {
+	release, err = k.pass(ctx, unix.LOCK_SH, false)
+	switch {
+	case err == nil:
+		return release, nil
+	case ctx.Err() != nil:
+		return nil, engineError(ctx, "exec", ctx.Err())
+	case workspace.CodeOf(err) == workspace.ErrDenied, workspace.CodeOf(err) == workspace.ErrUnsupported:
+		return func() {}, nil
+	}
+	return nil, err
 }
 
-// enter begins an exec; BUSY while the container is paused. leave ends what enter
-// has begun: the process is there, or will not be.
-func (k *brake) enter() error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.held {
-		return workspace.Errorf(workspace.ErrBusy, "exec", "", "the workspace is paused; try again when it goes on")
+// hold returns when no exec is coming to be; none begins before release.
+func (k brake) hold(ctx context.Context) (release func(), err error) {
+	release, err = k.pass(ctx, unix.LOCK_EX, true)
+	if ctx.Err() != nil && err != nil {
+		return nil, engineError(ctx, "pause", ctx.Err())
 	}
-	k.under++
-	return nil
+	return release, err
 }
 
-func (k *brake) leave() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.under--
-	if k.under == 0 && k.idle != nil {
-		close(k.idle)
-		k.idle = nil
+// pass takes both locks, and with stay keeps both.
+func (k brake) pass(ctx context.Context, how int, stay bool) (release func(), err error) {
+	gate, err := k.lock(ctx, gateLock, how)
+	if err != nil {
+		return nil, err
+	}
+	execs, err := k.lock(ctx, execsLock, how)
+	if err != nil || !stay {
+		_ = gate.Close()
+		gate = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		_ = execs.Close()
+		if gate != nil {
+			_ = gate.Close()
+		}
+	}, nil
+}
+
+// lock opens and locks one of the files; closing it gives the lock back.
+func (k brake) lock(ctx context.Context, name string, how int) (*os.File, error) {
+	const op = "lock"
+	f, err := k.root.LockFile(name)
+	if err != nil {
+		return nil, err
+	}
+	tick := time.NewTicker(lockPoll)
+	defer tick.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return f, nil
+		case errors.Is(err, unix.EINTR):
+			continue
+		case errors.Is(err, unix.ENOLCK), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENOSYS):
+			_ = f.Close()
+			return nil, workspace.Errorf(workspace.ErrUnsupported, op, host.StateName+"/"+name, "the root's file system has no locks (%w), and without one a container cannot be paused safely", err)
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			_ = f.Close()
+			return nil, workspace.Errorf(workspace.ErrIO, op, host.StateName+"/"+name, "%w", err)
+		}
+		select {
+		case <-ctx.Done():
+			_ = f.Close()
+			return nil, ctx.Err()
+		case <-tick.C:
+		}
 	}
 }
 
-// hold lets no exec begin, and returns when none is coming to be. After an error
-// nothing is held.
-func (k *brake) hold(ctx context.Context) error {
-	k.mu.Lock()
-	k.held = true
-	if k.under == 0 {
-		k.mu.Unlock()
-		return nil
+// holdExecs is hold for a container over dir, which need not be a root here: on
+// another machine than its owner's, or with the root gone, there is nobody whose
+// execs it would hold.
+func holdExecs(ctx context.Context, dir string) (release func(), err error) {
+	if _, err := os.Stat(filepath.Join(dir, host.StateName)); errors.Is(err, os.ErrNotExist) {
+		return func() {}, nil
 	}
-	if k.idle == nil {
-		k.idle = make(chan struct{})
+	root, err := host.OpenRoot(dir, host.RootOptions{Guest: guestRoot, NoMounts: true})
+	if err != nil {
+		return nil, err
 	}
-	idle := k.idle
-	k.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		k.release()
-		return engineError(ctx, "pause", ctx.Err())
-	}
-}
-
-func (k *brake) release() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.held = false
+	defer root.Close()
+	return brake{root}.hold(ctx)
 }

@@ -69,12 +69,8 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 	keep := c.Background == workspace.BackgroundKeep
 	argv := wrapper.Command(keep)
 	argv[0] = b.shell
-	if err := b.execs.enter(); err != nil {
-		return nil, err
-	}
 	conn, err := b.exec(ctx, argv)
 	if err != nil {
-		b.execs.leave()
 		return nil, err
 	}
 	r := &cold{
@@ -87,9 +83,7 @@ func (d *Driver) startCold(ctx context.Context, b *box, c workspace.Command, s w
 		_ = conn.Close()
 		close(r.ended)
 	}()
-	err = r.greet(ctx, token)
-	b.execs.leave()
-	if err != nil {
+	if err = r.greet(ctx, token); err != nil {
 		_ = conn.Close() // the wrapper's input ends, and it with it
 		return nil, err
 	}
@@ -116,6 +110,9 @@ func (r *cold) greet(ctx context.Context, token string) error {
 		_, err = r.reader.Status()
 	case <-r.ended:
 		text := r.reader.Preamble()
+		if whilePaused(text) {
+			return r.b.pausedMoment()
+		}
 		if strings.Contains(strings.ToLower(text), "resource temporarily unavailable") {
 			return workspace.Errorf(workspace.ErrBusy, "exec", "", "the workspace is out of processes (%q); wait for a command to end, or raise the limit", text)
 		}

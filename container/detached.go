@@ -136,39 +136,6 @@ func Reap(ctx context.Context, e *Engine, cacheDir string, o reaper.Options) ([]
 	return list, err
 }
 
-// Pause stops all processes in the container where they are. NOT_STARTED when it
-// does not run; it is no failure that it is paused already.
-func (w Detached) Pause(ctx context.Context, e *Engine) error {
-	return e.changeState(ctx, w, "pause", "paused", e.cli.ContainerPause)
-}
-
-// Resume lets them go on. NOT_STARTED when it does not run; it is no failure that
-// it is not paused.
-func (w Detached) Resume(ctx context.Context, e *Engine) error {
-	return e.changeState(ctx, w, "resume", "running", e.cli.ContainerUnpause)
-}
-
-// changeState pauses or unpauses; a conflict is none when the state is want.
-func (e *Engine) changeState(ctx context.Context, w Detached, op, want string, change func(context.Context, string) error) error {
-	err := change(ctx, w.ID)
-	if err == nil {
-		return nil
-	}
-	if errdefs.IsNotFound(err) {
-		return noWorkspace(w.Name)
-	}
-	got, lookErr := e.cli.ContainerInspect(ctx, w.ID)
-	switch {
-	case lookErr != nil || got.State == nil:
-		return engineError(ctx, op, err)
-	case string(got.State.Status) == want:
-		return nil
-	case !got.State.Running:
-		return workspace.Errorf(workspace.ErrNotStarted, op, w.Name, "the container is %s; the next command starts it", got.State.Status)
-	}
-	return engineError(ctx, op, err)
-}
-
 // Limits are those that can be changed while commands run.
 type Limits struct {
 	// Memory is in bytes, and there is no swap; CPUs processors; Pids

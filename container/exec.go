@@ -64,8 +64,19 @@ func (d *Driver) startCommand(ctx context.Context, c workspace.Command, s worksp
 }
 
 // exec starts one process in the container, attached to its streams. ctx bounds
-// the start alone. The error is a *notRun.
-func (b *box) exec(ctx context.Context, argv []string) (*stream, error) {
+// the start alone. Until the process writes something, or the stream ends or is
+// closed, nobody pauses the container. The error is a *notRun.
+func (b *box) exec(ctx context.Context, argv []string) (_ *stream, err error) {
+	release, err := b.execs.enter(ctx)
+	if err != nil {
+		return nil, &notRun{err}
+	}
+	release = sync.OnceFunc(release)
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
 	api := b.engine.API()
 	created, err := api.ContainerExecCreate(ctx, b.id, container.ExecOptions{
 		// A constant directory: the engine's own change of directory would
@@ -85,7 +96,7 @@ func (b *box) exec(ctx context.Context, argv []string) (*stream, error) {
 	if err != nil {
 		return nil, &notRun{err}
 	}
-	return &stream{hijacked: resp, exec: created.ID}, nil
+	return &stream{hijacked: resp, exec: created.ID, begun: release}, nil
 }
 
 // stdin is the standard input of a stream on its own: closing it leaves the

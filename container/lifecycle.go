@@ -5,6 +5,7 @@ package container
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -167,7 +168,7 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 // newBox is the container that p plans, before it is made.
 func (d *Driver) newBox(p *plan) *box {
 	return &box{
-		engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
+		engine: d.engine, execs: brake{d.root}, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
 		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.homeSource(), protected: d.protectedIDs(p.expected.Sources),
 	}
 }
@@ -284,7 +285,7 @@ func (b *box) attach(ctx context.Context) error {
 		return err
 	}
 	gone := make(chan struct{})
-	b.attached, b.gone = &stream{hijacked: resp}, gone
+	b.attached, b.gone = &stream{hijacked: resp, begun: func() {}}, gone
 	b.said = &head{limit: 1 << 10}
 	if b.keeper != "" {
 		b.pid1 = keeper.NewInitClient(b.attached)
@@ -354,6 +355,8 @@ func (d *Driver) verify(ctx context.Context, b *box, p *plan) error {
 	switch {
 	case ctx.Err() != nil:
 		return engineError(ctx, op, ctx.Err())
+	case errors.Is(err, workspace.ErrBusy):
+		return err
 	case err != nil:
 		why, told := b.fate(ctx)
 		if told != nil {

@@ -298,10 +298,6 @@ func (p *pool) close() {
 // launchServer starts a serving keeper by an attached exec and waits until it
 // takes commands. That the engine accepts an exec does not mean that it will be.
 func (b *box) launchServer(ctx context.Context) (*server, error) {
-	if err := b.execs.enter(); err != nil {
-		return nil, err
-	}
-	defer b.execs.leave()
 	conn, err := b.exec(ctx, []string{b.keeper, keeper.ModeServe})
 	if err != nil {
 		return nil, err
@@ -316,6 +312,9 @@ func (b *box) launchServer(ctx context.Context) (*server, error) {
 	defer cancel()
 	if err := s.client.Ready(bounded); err != nil {
 		_ = conn.Close()
+		if whilePaused(err.Error()) {
+			return nil, b.pausedMoment()
+		}
 		return nil, b.noServer(ctx, err)
 	}
 	return s, nil

@@ -32,6 +32,9 @@ func TestMain(m *testing.M) {
 	if root := os.Getenv(ownerRoot); root != "" {
 		os.Exit(own(root))
 	}
+	if name := os.Getenv(stormOver); name != "" {
+		os.Exit(stormIn(name))
+	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Println(err)

@@ -24,6 +24,7 @@ const writeTimeout = 10 * time.Second
 type stream struct {
 	hijacked types.HijackedResponse
 	exec     string // the exec's id, empty for PID 1
+	begun    func() // called when the exec's process is there, or will not be
 	writes   sync.Mutex
 }
 
@@ -61,7 +62,10 @@ func (s *stream) TryWrite(p []byte) int {
 func (s *stream) CloseWrite() error { return s.hijacked.CloseWrite() }
 
 // Close ends the connection; demux returns.
-func (s *stream) Close() error { return s.hijacked.Conn.Close() }
+func (s *stream) Close() error {
+	s.begun()
+	return s.hijacked.Conn.Close()
+}
 
 // Stream numbers of the engine's multiplexed format (Docker Engine API, "Attach
 // to a container", stream format).
@@ -80,6 +84,7 @@ func (s *stream) demux(stdout, stderr io.Writer) error {
 	for {
 		n, err := s.hijacked.Reader.Read(buf[have:])
 		have += n
+		s.begun()
 		rest, fault := d.take(buf[:have])
 		if fault != nil {
 			return fault

@@ -200,6 +200,18 @@ func (r *Root) State() (*os.File, error) {
 	return f, r.fail(op, StateName, err)
 }
 
+// LockFile opens a file of the state that is there to be locked (flock(2)), made
+// when it is missing; the caller closes it.
+func (r *Root) LockFile(name string) (*os.File, error) {
+	state, err := r.State()
+	if err != nil {
+		return nil, err
+	}
+	state.Close()
+	f, err := r.root.OpenFile(StateName+"/"+name, os.O_RDWR|os.O_CREATE, 0o600)
+	return f, r.fail("lock", StateName+"/"+name, err)
+}
+
 // once makes a file unless it is there.
 func (r *Root) once(name, content string) error {
 	f, err := r.root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

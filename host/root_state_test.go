@@ -120,6 +120,36 @@ func TestRootState(t *testing.T) {
 	wantCode(t, err, workspace.ErrCorrupt)
 }
 
+// Lock files are the same for all, private, the root's owner's, and regular.
+func TestRootLockFile(t *testing.T) {
+	a := newArea(t, host.TestHooks{}, host.RootOptions{}, "f = x")
+	if os.Geteuid() == 0 {
+		check(t, os.Chown(a.path("."), 65534, 65534))
+	}
+	r, err := host.OpenRoot(a.path("."), host.RootOptions{})
+	check(t, err)
+	defer r.Close()
+	var first, again unix.Stat_t
+	for _, st := range []*unix.Stat_t{&first, &again} {
+		f, err := r.LockFile("lock")
+		check(t, err)
+		check(t, unix.Fstat(int(f.Fd()), st))
+		check(t, f.Close())
+	}
+	if first.Ino != again.Ino || first.Mode != unix.S_IFREG|0o600 {
+		t.Errorf("inodes %d and %d, mode %o", first.Ino, again.Ino, first.Mode)
+	}
+	if os.Geteuid() == 0 && (first.Uid != 65534 || first.Gid != 65534) {
+		t.Errorf("it belongs to %d:%d", first.Uid, first.Gid)
+	}
+	check(t, unix.Mkfifo(a.path(".wsctl/fifo"), 0o600))
+	check(t, os.Symlink(a.path("f"), a.path(".wsctl/link")))
+	for _, name := range []string{"fifo", "link"} {
+		_, err = r.LockFile(name)
+		wantCode(t, err, workspace.ErrCorrupt)
+	}
+}
+
 func TestRootStateRefused(t *testing.T) {
 	for _, tree := range []string{".wsctl -> OUT", ".wsctl -> missing", ".wsctl = file"} {
 		a := newArea(t, host.TestHooks{}, host.RootOptions{}, tree, "d/f")

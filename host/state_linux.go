@@ -90,6 +90,31 @@ func (r *Root) StateIdentity() (dev, ino uint64, err error) {
 	return r.state.id.dev, r.state.id.ino, nil
 }
 
+// LockFile opens a file of the state that is there to be locked (flock(2)), made
+// when it is missing; the caller closes it.
+func (r *Root) LockFile(name string) (*os.File, error) {
+	const op = "lock"
+	if !r.calls.enter() {
+		return nil, workspace.Errorf(workspace.ErrDisposed, op, StateName, "the root is closed")
+	}
+	defer r.calls.leave()
+	state, err := r.openState()
+	if err != nil {
+		return nil, asError(op, StateName, err)
+	}
+	defer closeFD(state)
+	fd, err := r.openStateFile(state, name, unix.O_RDWR)
+	if err == unix.ENOENT {
+		if err = r.makeStateFile(state, name, nil); err == nil {
+			fd, err = r.openStateFile(state, name, unix.O_RDWR)
+		}
+	}
+	if err != nil {
+		return nil, asError(op, StateName+"/"+name, err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
 // openState is State for calls under way; the caller closes the descriptor.
 func (r *Root) openState() (int, error) {
 	fd, made, err := r.openOwn(r.state.root, StateName)
@@ -239,9 +264,9 @@ func (r *Root) ID() (string, error) {
 	return id, asError(op, StateName+"/"+name, err)
 }
 
-// openStateFile opens a file of the state for reading. A repository may bring a
+// openStateFile opens a file of the state. A repository may bring a
 // state along: what is no regular file is not opened.
-func (r *Root) openStateFile(dir int, name string) (int, error) {
+func (r *Root) openStateFile(dir int, name string, how int) (int, error) {
 	held, err := openAt(dir, name, unix.O_PATH, 0)
 	if err != nil {
 		return -1, err
@@ -254,11 +279,11 @@ func (r *Root) openStateFile(dir int, name string) (int, error) {
 	if !isType(&st, unix.S_IFREG) {
 		return -1, refuse(workspace.ErrCorrupt, "%s is %s and must be a regular file; remove it", name, kindOf(&st))
 	}
-	return r.reopen(held, unix.O_RDONLY)
+	return r.reopen(held, how)
 }
 
 func (r *Root) readID(state int, name string) (string, error) {
-	fd, err := r.openStateFile(state, name)
+	fd, err := r.openStateFile(state, name, unix.O_RDONLY)
 	if err != nil {
 		return "", err
 	}
@@ -275,17 +300,22 @@ func (r *Root) readID(state int, name string) (string, error) {
 	return id, nil
 }
 
-// makeID makes the file whole and then gives it its name, so that another
-// process reads all of it or makes none.
+// makeID makes the file of the id.
 func (r *Root) makeID(state int, name string) error {
 	b := make([]byte, idBytes)
 	rand.Read(b)
+	return r.makeStateFile(state, name, []byte(hex.EncodeToString(b)+"\n"))
+}
+
+// makeStateFile makes a file whole and then gives it its name, so that another
+// process reads all of it or makes none. It is no failure that another one has.
+func (r *Root) makeStateFile(state int, name string, content []byte) error {
 	d, err := r.newDraft(state, 0o600)
 	if err != nil {
 		return err
 	}
 	defer d.discard()
-	if err := d.write([]byte(hex.EncodeToString(b) + "\n")); err != nil {
+	if err := d.write(content); err != nil {
 		return err
 	}
 	if err := r.keepPrivate(d.fd); err != nil {

@@ -184,7 +184,7 @@ func (r *Root) trashItems(ctx context.Context, trash int) ([]TrashItem, error) {
 
 func (r *Root) readTrashInfo(item int) (trashRecord, error) {
 	var rec trashRecord
-	fd, err := r.openStateFile(item, trashInfo)
+	fd, err := r.openStateFile(item, trashInfo, unix.O_RDONLY)
 	if err != nil {
 		return rec, err
 	}

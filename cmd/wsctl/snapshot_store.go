@@ -206,7 +206,7 @@ func (d *rootDriver) Pause(ctx context.Context) error {
 		if c.State != "running" {
 			continue
 		}
-		w := container.Detached{ID: c.ID, Name: c.Tag.ID}
+		w := container.Detached{ID: c.ID, Name: c.Tag.ID, Root: c.Tag.Root}
 		if err := w.Pause(ctx, e); err != nil {
 			return err
 		}
