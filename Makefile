@@ -15,10 +15,11 @@ export TESTCONTAINERS_HOST_OVERRIDE := 127.0.0.1
 
 # Run once more as a user without rights when make runs as root, since they ask for
 # what a user may: the first list whole, the second, which takes longer, under -short.
-AGAIN       := keeper,cmd/wsctl
-AGAIN_SHORT := host,search,snapshot,wrapper,container,reaper
-TESTRUN     := go run ./internal/testrun -again=$(AGAIN) -again-short=$(AGAIN_SHORT)
+OTHER       := keeper,cmd/wsctl
+OTHER_SHORT := host,search,snapshot,wrapper,container,reaper
+TESTRUN     := go run ./internal/testrun -other=$(OTHER) -other-short=$(OTHER_SHORT)
 RUN         ?=
+RETRY       ?=
 PKG         ?= ./...
 
 help: ## print this list
@@ -27,11 +28,11 @@ help: ## print this list
 build: ## static binaries of wsctl and wskeeper in ./bin
 	CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags='$(LDFLAGS)' -o bin/ ./cmd/...
 
-test: ## all tests, as root also as another user; says at the end what was not run [PKG=./host RUN=Regexp]
-	@$(TESTRUN) -run='$(RUN)' $(PKG)
+test: ## all tests, as root also as another user; says at the end what was not run [PKG=./host RUN=Regexp RETRY=1]
+	@$(TESTRUN) $(if $(RETRY),-retry) -run='$(RUN)' $(PKG)
 
 race: ## all tests with the race detector, which needs gcc [PKG=./host RUN=Regexp]
-	@CGO_ENABLED=1 $(TESTRUN) -race -timeout=20m -run='$(RUN)' $(PKG)
+	@CGO_ENABLED=1 $(TESTRUN) $(if $(RETRY),-retry) -race -timeout=20m -run='$(RUN)' $(PKG)
 
 soak: ## all tests with every round of kills and races: an hour or more [PKG=./host RUN=Regexp]
 	@WSCTL_SOAK=1 $(TESTRUN) -timeout=3h -run='$(RUN)' $(PKG)

@@ -1,9 +1,9 @@
 // Testrun runs the tests of this module as `make test` wants them: go test on
 // the given packages, and, where it is started by root, once more the packages
-// of -again as a user without rights. It prints what failed, a line a package,
+// of -other as a user without rights. It prints what failed, a line a package,
 // and at the end what was not run and why, and the counts.
 //
-//	testrun [-race] [-timeout D] [-run RE] [-again LIST] [-again-short LIST] PACKAGE…
+//	testrun [-race] [-timeout D] [-run RE] [-retry] [-other LIST] [-other-short LIST] PACKAGE…
 //
 // The exit status is 0 when nothing failed, 1 when something did, 2 when the
 // tests could not be run.
@@ -38,8 +38,9 @@ type options struct {
 	race       bool
 	timeout    time.Duration // of each package
 	only       string        // -run of go test
-	again      []string      // directories whose tests also run as another user
-	againShort []string      // the same under -test.short
+	retry      bool
+	other      []string // directories whose tests also run as another user
+	otherShort []string // the same under -test.short
 	packages   []string
 }
 
@@ -54,11 +55,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	r := newReport(stdout)
-	if err := goTest(ctx, o, r, stderr); err != nil {
+	err = goTest(ctx, o, r, stderr)
+	if err == nil && o.retry {
+		err = again(r, func(pkg, pattern string, r *report) error {
+			alone := o
+			alone.packages, alone.only = []string{pkg}, pattern
+			return goTest(ctx, alone, r, stderr)
+		})
+	}
+	if err != nil {
 		fmt.Fprintln(stderr, "testrun:", err)
 		return 2
 	}
-	if os.Geteuid() == 0 && len(o.again)+len(o.againShort) > 0 {
+	if os.Geteuid() == 0 && len(o.other)+len(o.otherShort) > 0 {
 		if err := asOtherUser(ctx, o, r, stderr); err != nil {
 			fmt.Fprintln(stderr, "testrun: as another user:", err)
 			return 2
@@ -73,18 +82,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 func parse(args []string, stderr io.Writer) (options, error) {
 	var o options
-	var again, againShort string
+	var other, otherShort string
 	flags := flag.NewFlagSet("testrun", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.BoolVar(&o.race, "race", false, "with the race detector")
 	flags.DurationVar(&o.timeout, "timeout", 10*time.Minute, "for the tests of one package")
 	flags.StringVar(&o.only, "run", "", "only tests that match, as in go test")
-	flags.StringVar(&again, "again", "", "as root: package directories, separated by commas, to test once more as a user without rights")
-	flags.StringVar(&againShort, "again-short", "", "the same under -test.short")
+	flags.BoolVar(&o.retry, "retry", false, "run what fails once more, alone: only what fails again counts")
+	flags.StringVar(&other, "other", "", "as root: package directories, separated by commas, to test once more as a user without rights")
+	flags.StringVar(&otherShort, "other-short", "", "the same under -test.short")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	o.again, o.againShort = list(again), list(againShort)
+	o.other, o.otherShort = list(other), list(otherShort)
 	o.packages = flags.Args()
 	if len(o.packages) == 0 {
 		return o, errors.New("no package given")

@@ -33,19 +33,23 @@ type test struct{ pkg, name string }
 // end. A test counts once a pass; so does each subtest. Many goroutines may read
 // into one.
 type report struct {
-	mu      sync.Mutex
-	out     io.Writer
-	pass    string              // after the package name in what is printed; empty for the first pass
-	output  map[test][]string   // of tests that have not ended; name "" is the package's own
-	build   map[string][]string // compiler output by import path
-	broken  map[string]bool     // packages that failed in this pass, or a test of which did
-	passed  int
-	failed  int
-	skipped int
-	ran     map[test]bool       // tests that passed in an earlier pass
-	reasons map[string][]string // skipped tests by reason
-	order   []string            // the reasons as they came
-	elsehow int                 // skipped in a later pass, and run in the first
+	mu     sync.Mutex
+	out    io.Writer
+	pass   string              // after the package name in what is printed; empty for the first pass
+	output map[test][]string   // of tests that have not ended; name "" is the package's own
+	build  map[string][]string // compiler output by import path
+	broken map[string]bool     // packages that failed in this pass, or a test of which did
+	lost   []test              // that failed in this pass, parents included
+	// packages counts those that failed in this pass as a whole.
+	packages int
+	unsteady []string // tests that failed beside others and passed alone
+	passed   int
+	failed   int
+	skipped  int
+	ran      map[test]bool       // tests that passed in an earlier pass
+	reasons  map[string][]string // skipped tests by reason
+	order    []string            // the reasons as they came
+	elsehow  int                 // skipped in a later pass, and run in the first
 }
 
 func newReport(out io.Writer) *report {
@@ -104,6 +108,7 @@ func (r *report) endTest(e event, at test) {
 	case "fail":
 		r.failed++
 		r.broken[e.Package] = true
+		r.lost = append(r.lost, at)
 		fmt.Fprintf(r.out, "FAIL %s %s%s\n%s", e.Package, e.Test, r.pass, strings.Join(r.output[at], ""))
 	case "skip":
 		r.skipped++
@@ -132,6 +137,7 @@ func (r *report) endPackage(e event) {
 		fmt.Fprintf(r.out, "FAIL %s%s %.1fs\n", e.Package, r.pass, e.Elapsed)
 	default:
 		r.failed++
+		r.packages++
 		r.broken[e.Package] = true
 		fmt.Fprintf(r.out, "FAIL %s%s %.1fs\n%s", e.Package, r.pass, e.Elapsed, strings.Join(r.build[e.FailedBuild], ""))
 		for _, at := range append(r.unfinished(e.Package), test{e.Package, ""}) {
@@ -185,6 +191,7 @@ func (r *report) close() {
 	if r.elsehow > 0 {
 		fmt.Fprintf(r.out, "%d skipped as another user had run as root\n", r.elsehow)
 	}
+	r.closeUnsteady(r.out)
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,50 @@ func TestReportTellsASkipOfTheSecondPassFromATestThatNeverRan(t *testing.T) {
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
 	}
+}
+
+func TestAgain(t *testing.T) {
+	failing := []string{ev("pass", "TestOK", ""), ev("fail", "TestA/b/c", ""), ev("fail", "TestA/b", ""), ev("fail", "TestA", ""), ev("fail", "", "")}
+	for name, c := range map[string]struct {
+		more      []string // of the first run
+		alone     []string
+		asked     int
+		failed    int
+		mentioned bool
+	}{
+		"passes alone":     {alone: []string{ev("pass", "TestA/b/c", ""), ev("pass", "TestA", ""), ev("pass", "", "")}, asked: 1, mentioned: true},
+		"fails alone":      {alone: []string{ev("fail", "TestA/b/c", ""), ev("fail", "", "")}, asked: 1, failed: 3},
+		"not found":        {alone: []string{ev("pass", "", "")}, asked: 1, failed: 3},
+		"leaks alone":      {alone: []string{ev("pass", "TestA/b/c", ""), ev("fail", "", "")}, asked: 1, failed: 3},
+		"a package failed": {more: []string{`{"Action":"fail","Package":"x"}`}, failed: 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			r, asked := newReport(&out), 0
+			feed(t, r, append(failing, c.more...)...)
+			err := again(r, func(p, pattern string, alone *report) error {
+				asked++
+				if p != pkg || pattern != "^TestA$/^b$/^c$" {
+					t.Errorf("asked for %s %s", p, pattern)
+				}
+				feed(t, alone, c.alone...)
+				return nil
+			})
+			r.close()
+			if err != nil || asked != c.asked || r.failed != c.failed || strings.Contains(out.String(), "passed alone:\n    host TestA/b/c\n") != c.mentioned {
+				t.Errorf("%v, %d asked, %d failed:\n%s", err, asked, r.failed, out.String())
+			}
+		})
+	}
+	t.Run("too many", func(t *testing.T) {
+		r := newReport(io.Discard)
+		for i := range mostAgain + 1 {
+			feed(t, r, ev("fail", fmt.Sprint("Test", i), ""))
+		}
+		if err := again(r, func(string, string, *report) error { t.Error("run again"); return nil }); err != nil || r.failed != mostAgain+1 {
+			t.Errorf("%v, %d failed", err, r.failed)
+		}
+	})
 }
 
 func TestRunRefusesABadCommandLine(t *testing.T) {

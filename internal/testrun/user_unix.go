@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// other is the user and group id of the second pass: nobody's, by convention.
-const other = 65534
+// nobody is the user and group id of the second pass, by convention.
+const nobody = 65534
 
 // asOtherUser tests those of the packages that the options name once more, as a
 // user without rights. Only root can; everybody else's first pass was that
@@ -38,22 +38,27 @@ func asOtherUser(ctx context.Context, o options, r *report, stderr io.Writer) er
 		return err
 	}
 	defer os.RemoveAll(base)
-	p := secondPass{options: o, base: base, report: r, stderr: stderr}
+	p := secondPass{options: o, base: base, stderr: stderr}
 	if err := p.prepare(ctx); err != nil {
 		return err
 	}
-	r.pass = fmt.Sprintf(" as uid %d", other)
-	clear(r.broken)
+	r.begin(fmt.Sprintf(" as uid %d", nobody))
 	// As go test does it: as many packages at once as there are processors.
 	var all errgroup.Group
 	all.SetLimit(runtime.GOMAXPROCS(0))
 	for _, dir := range chosen {
-		short := slices.Contains(o.againShort, dir)
-		if short || slices.Contains(o.again, dir) {
-			all.Go(func() error { return p.test(ctx, dir, short) })
+		short := slices.Contains(o.otherShort, dir)
+		if short || slices.Contains(o.other, dir) {
+			all.Go(func() error { return p.test(ctx, dir, o.only, short, r) })
 		}
 	}
-	return all.Wait()
+	if err := all.Wait(); err != nil || !o.retry {
+		return err
+	}
+	return again(r, func(pkg, pattern string, r *report) error {
+		dir := strings.TrimPrefix(pkg, modulePath+"/")
+		return p.test(ctx, dir, pattern, slices.Contains(o.otherShort, dir), r)
+	})
 }
 
 // directories are those of the packages with tests that the patterns match,
@@ -77,7 +82,6 @@ func directories(ctx context.Context, patterns []string, stderr io.Writer) ([]st
 type secondPass struct {
 	options
 	base   string // of everything it makes
-	report *report
 	stderr io.Writer
 	env    []string
 	groups []uint32
@@ -94,7 +98,7 @@ func (p *secondPass) prepare(ctx context.Context) error {
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			return err
 		}
-		if err := os.Chown(dir, other, other); err != nil {
+		if err := os.Chown(dir, nobody, nobody); err != nil {
 			return err
 		}
 	}
@@ -136,7 +140,7 @@ func (p *secondPass) engineGroup() []uint32 {
 }
 
 // test builds the tests of one package and runs them as the other user.
-func (p *secondPass) test(ctx context.Context, dir string, short bool) error {
+func (p *secondPass) test(ctx context.Context, dir, only string, short bool, r *report) error {
 	pkg := modulePath + "/" + dir
 	bin := filepath.Join(p.base, strings.ReplaceAll(dir, "/", "-")+".test")
 	args := []string{"test", "-c", "-o", bin}
@@ -152,20 +156,20 @@ func (p *secondPass) test(ctx context.Context, dir string, short bool) error {
 	if short {
 		args = append(args, "-test.short")
 	}
-	if p.only != "" {
-		args = append(args, "-test.run="+p.only)
+	if only != "" {
+		args = append(args, "-test.run="+only)
 	}
 	run := exec.CommandContext(ctx, bin, args...)
 	run.Dir = filepath.Join(p.base, "src", dir)
 	run.Env = append(p.env, "PWD="+run.Dir)
-	run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: other, Gid: other, Groups: p.groups}}
+	run.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody, Groups: p.groups}}
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGTERM) }
 	run.WaitDelay = 15 * time.Second
-	return p.convert(ctx, pkg, run)
+	return p.convert(ctx, pkg, run, r)
 }
 
 // convert runs a test program with test2json, which stays root's, behind it.
-func (p *secondPass) convert(ctx context.Context, pkg string, run *exec.Cmd) error {
+func (p *secondPass) convert(ctx context.Context, pkg string, run *exec.Cmd, to *report) error {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return err
@@ -179,11 +183,11 @@ func (p *secondPass) convert(ctx context.Context, pkg string, run *exec.Cmd) err
 	}
 	events := exec.CommandContext(ctx, "go", "tool", "test2json", "-t", "-p", pkg)
 	events.Stdin = r
-	converted := stream(events, p.report, p.stderr)
-	if err := run.Wait(); err != nil && !p.report.hasFailed(pkg) {
+	converted := stream(events, to, p.stderr)
+	if err := run.Wait(); err != nil && !to.hasFailed(pkg) {
 		// It ended early or by its own exit, and test2json saw nothing wrong.
-		p.report.line(fmt.Appendf(nil, `{"Action":"output","Package":%q,"Output":%q}`, pkg, err.Error()+"\n"))
-		p.report.line(fmt.Appendf(nil, `{"Action":"fail","Package":%q}`, pkg))
+		to.line(fmt.Appendf(nil, `{"Action":"output","Package":%q,"Output":%q}`, pkg, err.Error()+"\n"))
+		to.line(fmt.Appendf(nil, `{"Action":"fail","Package":%q}`, pkg))
 	}
 	return converted
 }
