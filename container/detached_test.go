@@ -5,6 +5,7 @@ package container_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -462,7 +463,7 @@ func TestDetachedEnds(t *testing.T) {
 	exec(t, adopt(t, e, o.Name), "echo x > ~/x")
 	short := named(t)
 	// Time enough for it to be made before others reap it.
-	short.TTL, short.FreshHome, short.CacheDir = 8*time.Second, true, o.CacheDir
+	short.TTL, short.FreshHome, short.CacheDir = 12*time.Second, true, o.CacheDir
 	up(t, e, root, short)
 	eventually(t, "the one whose time is over is reaped", 40*time.Second, func() bool {
 		if _, err := container.Reap(t.Context(), e, o.CacheDir, reaper.Options{}); err != nil {
@@ -482,6 +483,37 @@ func TestDetachedEnds(t *testing.T) {
 	if homes, _ := filepath.Glob(filepath.Join(o.CacheDir, "home", "fresh-*")); len(homes) != 0 {
 		t.Errorf("left of the fresh home: %v", homes)
 	}
+}
+
+// A workspace whose time is over before it is up, and which others reap therefore, is
+// told as that.
+func TestDetachedEndsBeforeItIsUp(t *testing.T) {
+	t.Parallel()
+	e, root, o := connect(t), newRoot(t), named(t)
+	o.TTL = time.Second
+	slow := between(t, func(pass http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			pass.ServeHTTP(w, r)
+			if strings.HasSuffix(r.URL.Path, "/containers/create") {
+				for len(enginetest.Below(t, root)) > 0 {
+					if _, err := container.Reap(context.Background(), e, o.CacheDir, reaper.Options{}); err != nil {
+						t.Error(err)
+						return
+					}
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+		})
+	})
+	d, err := container.New(t.Context(), slow, root, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Ready(t.Context()); !errors.Is(err, workspace.ErrUnavailable) || !strings.Contains(err.Error(), "time to live") {
+		t.Errorf("got %v", err)
+	}
+	none(t, root)
 }
 
 // Names come from directories, and are told apart.

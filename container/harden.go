@@ -79,7 +79,7 @@ func newCreate(s createSpec) (createRequest, error) {
 		entrypoint = strslice.StrSlice{"sh", "-c", shKeeper}
 	}
 	withInit := s.Keeper == ""
-	pids := s.Pids
+	pids, patience := s.Pids, 0
 	env := slices.Clone(s.Unset) // without '=': the engine drops them
 	return createRequest{
 		Config: &container.Config{
@@ -99,6 +99,9 @@ func newCreate(s createSpec) (createRequest, error) {
 			OpenStdin: true, StdinOnce: !s.Detached,
 			Tty:             false, // no terminal to push input into
 			NetworkDisabled: s.Network == networkNone,
+			// PID 1 takes no signal, so an engine that is shut down would wait
+			// for it in vain.
+			StopTimeout: &patience,
 			// An image's check would run commands that nobody asked for.
 			Healthcheck: &container.HealthConfig{Test: []string{"NONE"}},
 		},

@@ -135,6 +135,11 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			err = p.inTime(ctx, err)
+		}
+	}()
 	b := d.newBox(p)
 	back.add(func(ctx context.Context) {
 		if err := d.takeBack(ctx, b, p); err != nil {

@@ -273,6 +273,29 @@ func TestStartsRightAfterClose(t *testing.T) {
 	none(t, root)
 }
 
+// An engine that is to stop a container does not wait for it: PID 1 takes no signal.
+func TestStopDoesNotWait(t *testing.T) {
+	t.Parallel()
+	e, cli := connect(t), enginetest.Client(t)
+	for name, keeper := range map[string]bool{"keeper": true, "shell": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			root, o := newRoot(t), options(t)
+			if !keeper {
+				o.Keeper = ""
+			}
+			ready(t, open(t, e, root, o))
+			begun := time.Now()
+			if err := cli.ContainerStop(t.Context(), only(t, root).ID, dockertypes.StopOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(begun); took > 8*time.Second {
+				t.Errorf("stopped after %v", took)
+			}
+		})
+	}
+}
+
 // A root that is moved away while it is mounted is noticed.
 func TestMovedRootIsNoticed(t *testing.T) {
 	t.Parallel()

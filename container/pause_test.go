@@ -184,6 +184,22 @@ func pauseInAStorm(t *testing.T, keeper bool) {
 // answers as an engine does that cannot freeze a container.
 func refusing(t *testing.T, refuse func() bool) *container.Engine {
 	t.Helper()
+	return between(t, func(pass http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/pause") && refuse() {
+				w.WriteHeader(http.StatusInternalServerError)
+				_, _ = io.WriteString(w, `{"message":"OCI runtime pause failed: unable to freeze: unknown"}`)
+				return
+			}
+			pass.ServeHTTP(w, r)
+		})
+	})
+}
+
+// between is the engine as it is seen through a handler that gets one which passes
+// requests on to it.
+func between(t *testing.T, with func(pass http.Handler) http.Handler) *container.Engine {
+	t.Helper()
 	cli := enginetest.Client(t)
 	socket, ok := strings.CutPrefix(cli.DaemonHost(), "unix://")
 	if !ok {
@@ -193,15 +209,7 @@ func refusing(t *testing.T, refuse func() bool) *container.Engine {
 	proxy.Transport = &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
-	host := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasSuffix(r.URL.Path, "/pause") && refuse() {
-			w.WriteHeader(http.StatusInternalServerError)
-			_, _ = io.WriteString(w, `{"message":"OCI runtime pause failed: unable to freeze: unknown"}`)
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	e, err := container.Connect(t.Context(), container.EngineOptions{Host: host})
+	e, err := container.Connect(t.Context(), container.EngineOptions{Host: serve(t, with(proxy))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,8 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 		},
 	}
 	if d.opts.TTL > 0 {
-		p.tag.Expires = time.Now().Add(d.opts.TTL).Truncate(time.Second)
+		// In whole seconds, and not before its time.
+		p.tag.Expires = time.Now().Add(d.opts.TTL + time.Second - 1).Truncate(time.Second)
 	}
 	p.spec = createSpec{
 		Image: image.ID, User: d.user.String(), GID: d.user.GID, Unset: image.Unset, Labels: p.tag.Labels(),
@@ -118,6 +119,15 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	}
 	p.findShells(d)
 	return p, nil
+}
+
+// inTime is why a start has failed: that the container's time to live was over before
+// it was up, so that whoever reaps has removed it, says more than what came of that.
+func (p *plan) inTime(ctx context.Context, err error) error {
+	if p.tag.Expires.IsZero() || ctx.Err() != nil || time.Now().Before(p.tag.Expires) {
+		return err
+	}
+	return workspace.Errorf(workspace.ErrUnavailable, "start", p.tag.ID, "its time to live was over before it was up; give it a longer one, or none (%w)", err)
 }
 
 // homeSource is the directory on the host that is the commands' home.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/wsctl/wsctl/container"
@@ -118,6 +119,9 @@ func (f *engineFleet) Up(ctx context.Context, want wantedWorkspace) (workspaceTe
 		return none, false, err
 	}
 	w, err := container.FindDetached(ctx, e, name)
+	if errors.Is(err, workspace.ErrNotFound) && c.TTL > 0 {
+		return none, false, workspace.Errorf(workspace.ErrUnavailable, "up", name, "its time to live of %v is over already, and it was reaped; give it a longer one, or none", c.TTL)
+	}
 	if err != nil {
 		return none, false, err
 	}
