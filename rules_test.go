@@ -37,6 +37,8 @@ var hostFiles = map[string]string{
 	"orchestrator/audit.go":        "the server's own log",
 	"orchestrator/store.go":        "the server's own database",
 	"orchestrator/roots.go":        "new roots, before anybody can reach them",
+	"orchestrator/upload.go":       "the server's own uploads",
+	"orchestrator/kept.go":         "the server's own snapshot stores",
 }
 
 var forbiddenCalls = []forbiddenCall{

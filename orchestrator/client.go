@@ -2,6 +2,7 @@ package orchestrator
 
 import (
 	"context"
+	"io"
 	"net/url"
 	"strconv"
 
@@ -48,6 +49,12 @@ func (c *Client) Find(ctx context.Context, ref string) (Workspace, error) {
 func (c *Client) Create(ctx context.Context, s Spec) (w Workspace, err error) {
 	err = c.remote.Call(ctx, "create", "POST", "/v1/workspaces", nil, s, &w)
 	return w, err
+}
+
+// Upload sends a tar or a git bundle that a workspace is to begin with.
+func (c *Client) Upload(ctx context.Context, r io.Reader) (u Upload, err error) {
+	err = c.remote.Send(ctx, "upload", "/v1/uploads", r, &u)
+	return u, err
 }
 
 // Get returns one workspace.

@@ -3,6 +3,7 @@
 package orchestrator_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http/httptest"
@@ -294,4 +295,33 @@ func TestContainerLeaks(t *testing.T) {
 		t.Errorf("the stray root: %v", err)
 	}
 	run(t, o, "a", "true")
+}
+
+// A git bundle is cloned inside the sandbox: with a git that is there, and not
+// where there is none.
+func TestContainerFromBundle(t *testing.T) {
+	bundle := bundleOf(t)
+	// The programs of this machine, git among them.
+	c, _ := containerConfig(t, func(c *orchestrator.Config) {
+		backends := c.Backends
+		c.Backends = func(p string) map[string]orchestrator.Backend {
+			b := backends(p)[orchestrator.DriverContainer].(orchestrator.ContainerBackend)
+			b.Options.Image = ""
+			return map[string]orchestrator.Backend{orchestrator.DriverContainer: b}
+		}
+	})
+	o := open(t, c)
+	u, err := o.Upload(t.Context(), bytes.NewReader(bundle))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := orchestrator.Spec{Name: "repo", Lazy: true, Source: orchestrator.Source{Bundle: u.ID}}
+	create(t, o, s)
+	if out := run(t, o, "repo", "cat f; git status --porcelain; git log --format=%s; ls /tmp"); string(out.Stdout) != "one\ntwo\none\n" {
+		t.Errorf("got %q %q", out.Stdout, out.Stderr)
+	}
+	s = orchestrator.Spec{Name: "bare", Image: enginetest.BusyBox(t), Source: s.Source}
+	_, err = o.Create(t.Context(), s)
+	wantCode(t, "without git", err, workspace.ErrUnsupported)
+	onlyRoots(t, o, c)
 }

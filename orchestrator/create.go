@@ -78,6 +78,14 @@ func (o *Orchestrator) plan(ctx context.Context, s Spec) (Workspace, error) {
 		}
 		w.Root, w.Source.Directory = dir, dir
 	}
+	if s.Source.Workspace != "" {
+		// A name may be another's tomorrow.
+		from, err := o.Get(s.Source.Workspace)
+		if err != nil {
+			return w, err
+		}
+		w.Source.Workspace = from.ID
+	}
 	return w, o.budget.possible(w.Limits)
 }
 
@@ -180,8 +188,13 @@ func (o *Orchestrator) build(ctx context.Context, e *entry) error {
 		return err
 	}
 	defer done()
-	if !w.Lazy {
+	if !w.Lazy || w.Source.Bundle != "" {
 		if err := o.start(ctx, e, ws); err != nil {
+			return err
+		}
+	}
+	if w.Source.Bundle != "" {
+		if err := o.cloneBundle(ctx, ws, w.Source.Bundle); err != nil {
 			return err
 		}
 	}

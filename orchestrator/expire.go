@@ -20,6 +20,7 @@ func (o *Orchestrator) sweep(ctx context.Context) {
 		case <-tick.C:
 		}
 		o.expire(ctx, time.Now())
+		o.expireUploads(time.Now())
 		if time.Since(saved) >= useEvery {
 			o.saveUse(ctx)
 			saved = time.Now()

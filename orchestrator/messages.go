@@ -17,6 +17,15 @@ type Change struct {
 	TTL *time.Duration `json:"ttlNs,omitempty"`
 }
 
+// Upload is content that was uploaded to be the source of workspaces.
+type Upload struct {
+	// ID is the SHA-256 of the content, in hexadecimal digits.
+	ID   string `json:"id"`
+	Size int64  `json:"size"`
+	// Expires is until when it can be used.
+	Expires time.Time `json:"expires"`
+}
+
 // Event tells that something happened to a workspace.
 type Event struct {
 	Seq  int64     `json:"seq"`

@@ -118,7 +118,7 @@ func (o *Orchestrator) openWorkspace(ctx context.Context, e *entry, w Workspace)
 	opts.Observer = observer{e}
 	after = func() {}
 	if o.cfg.Snapshots != nil {
-		if opts.Snapshots, after, err = o.cfg.Snapshots(w, d.Files()); err != nil {
+		if opts.Snapshots, after, err = o.cfg.Snapshots(w, d.Files(), o.snapshotDir(w)); err != nil {
 			_ = d.Close()
 			return nil, nil, err
 		}

@@ -44,10 +44,14 @@ type Config struct {
 	Pool int
 	// Snapshots returns what keeps states of a workspace that is being opened,
 	// by its files, and a function that is called when it has been closed; nil:
-	// there are none.
-	Snapshots func(w Workspace, files workspace.Files) (workspace.Snapshotter, func(), error)
-	// Fork fills dir with a snapshot; nil: a workspace cannot begin with one.
-	Fork func(ctx context.Context, from Workspace, snapshot, dir string) error
+	// there are none. dir is where those of a root of the orchestrator's own
+	// are, which go with the workspace, and empty for a directory that was
+	// there before. A workspace can begin with a snapshot when the Snapshotter
+	// has the method Fork of snapshot.Snapshots.
+	Snapshots func(w Workspace, files workspace.Files, dir string) (workspace.Snapshotter, func(), error)
+	// MaxUpload bounds one upload and MaxUnpacked what a tar holds, in bytes;
+	// 0: DefaultMaxUpload, DefaultMaxUnpacked.
+	MaxUpload, MaxUnpacked int64
 	// Options are for every workspace; Snapshots and Observer are set here.
 	Options workspace.Options
 	// Sweep is how often it is looked whose time is up; 0: 2 s.
@@ -103,6 +107,12 @@ func Open(ctx context.Context, cfg Config) (*Orchestrator, error) {
 	if cfg.RootUID == 0 {
 		cfg.RootUID, cfg.RootGID = 65534, 65534
 	}
+	if cfg.MaxUpload == 0 {
+		cfg.MaxUpload = DefaultMaxUpload
+	}
+	if cfg.MaxUnpacked == 0 {
+		cfg.MaxUnpacked = DefaultMaxUnpacked
+	}
 	if !filepath.IsAbs(cfg.Dir) {
 		return nil, workspace.Errorf(workspace.ErrInvalidArgument, op, cfg.Dir, "the directory of the server must be an absolute path")
 	}
@@ -130,6 +140,9 @@ func (o *Orchestrator) open(ctx context.Context) (err error) {
 		return err
 	}
 	if o.audit, err = OpenAudit(filepath.Join(o.cfg.Dir, auditName), o.cfg.Redact); err != nil {
+		return err
+	}
+	if err := o.clearUploads(); err != nil {
 		return err
 	}
 	roots := filepath.Join(o.cfg.Dir, rootsName)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // hostConfig is a server of workspaces of this machine in a directory of the
 // test's own.
-func hostConfig(t *testing.T, change ...func(*orchestrator.Config)) orchestrator.Config {
+func hostConfig(t testing.TB, change ...func(*orchestrator.Config)) orchestrator.Config {
 	t.Helper()
 	c := orchestrator.Config{
 		Dir: filepath.Join(t.TempDir(), "server"),
@@ -39,7 +39,7 @@ func hostConfig(t *testing.T, change ...func(*orchestrator.Config)) orchestrator
 	return c
 }
 
-func open(t *testing.T, c orchestrator.Config) *orchestrator.Orchestrator {
+func open(t testing.TB, c orchestrator.Config) *orchestrator.Orchestrator {
 	t.Helper()
 	o, err := orchestrator.Open(t.Context(), c)
 	if err != nil {

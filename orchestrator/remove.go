@@ -53,6 +53,9 @@ func (o *Orchestrator) discard(ctx context.Context, e *entry) error {
 		if err := o.removeRoot(ctx, w.ID); err != nil {
 			return err
 		}
+		if err := o.removeSnapshots(w); err != nil {
+			return err
+		}
 	}
 	if err := o.store.delete(ctx, w.ID); err != nil {
 		return err
@@ -131,6 +134,9 @@ func (o *Orchestrator) removeLeaks(ctx context.Context) error {
 				o.leak(id, b.Stop(ctx, Workspace{ID: id, Spec: Spec{Driver: kind}}))
 			}
 		}
+	}
+	if err := o.removeLostSnapshots(); err != nil {
+		return err
 	}
 	l, err := o.roots.ReadDir(ctx, ".", workspace.ListOptions{})
 	if err != nil {

@@ -24,14 +24,11 @@ func (o *Orchestrator) makeRoot(ctx context.Context, w Workspace) error {
 			return err
 		}
 	case s.Snapshot != "":
-		from, err := o.Get(s.Workspace)
-		if err != nil {
+		if err := o.fork(ctx, s.Workspace, s.Snapshot, w.Root); err != nil {
 			return err
 		}
-		if o.cfg.Fork == nil {
-			return workspace.Errorf(workspace.ErrUnsupported, "create", w.Name, "this server keeps no snapshots")
-		}
-		if err := o.cfg.Fork(ctx, from, s.Snapshot, w.Root); err != nil {
+	case s.Tar != "":
+		if err := o.unpackUpload(ctx, s.Tar, w.Root); err != nil {
 			return err
 		}
 	}
@@ -39,6 +36,55 @@ func (o *Orchestrator) makeRoot(ctx context.Context, w Workspace) error {
 		return nil
 	}
 	return o.giveAway(w.Root)
+}
+
+// forker is a workspace.Snapshotter that can make a directory of a snapshot.
+type forker interface {
+	Fork(ctx context.Context, id, dir string) (workspace.Snapshot, error)
+}
+
+// fork makes an empty directory what a snapshot of another workspace holds.
+func (o *Orchestrator) fork(ctx context.Context, ref, id, dir string) error {
+	ws, done, err := o.Open(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer done()
+	all, err := ws.Snapshots()
+	if err != nil {
+		return err
+	}
+	f, ok := all.(forker)
+	if !ok {
+		return workspace.Errorf(workspace.ErrUnsupported, "create", ref, "a workspace cannot begin with a snapshot on this server")
+	}
+	_, err = f.Fork(ctx, id, dir)
+	return err
+}
+
+// unpackLimits bound what one tar may make: bytes of files, files and directories,
+// and bytes of their names.
+type unpackLimits struct {
+	bytes   int64
+	entries int
+	names   int64
+}
+
+const (
+	// DefaultMaxUnpacked bounds what one tar holds, in bytes.
+	DefaultMaxUnpacked = 16 << 30
+	maxUnpackedEntries = 2 << 20
+	maxUnpackedNames   = 64 << 20
+)
+
+// unpackUpload makes an empty directory what an uploaded tar holds.
+func (o *Orchestrator) unpackUpload(ctx context.Context, id, dir string) error {
+	f, err := o.openUpload(id)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return unpack(ctx, f, dir, unpackLimits{o.cfg.MaxUnpacked, maxUnpackedEntries, maxUnpackedNames})
 }
 
 // giveAway makes a new tree, which nobody else has seen yet, belong to who runs

@@ -4,6 +4,7 @@ package orchestrator
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -23,6 +24,7 @@ func (o *Orchestrator) Routes() []remote.Route {
 	return []remote.Route{
 		{Method: "GET", Path: "/v1/workspaces", Open: true, Serve: o.serveList},
 		{Method: "POST", Path: "/v1/workspaces", Scopes: admin, Serve: o.serveCreate},
+		{Method: "POST", Path: "/v1/uploads", Scopes: admin, Serve: o.serveUpload},
 		{Method: "GET", Path: one + "/info", Open: true, Serve: o.serveInfo},
 		{Method: "PATCH", Path: one, Scopes: admin, Serve: o.serveUpdate},
 		{Method: "DELETE", Path: one, Scopes: admin, Serve: o.serveStep(o.Remove)},
@@ -55,11 +57,28 @@ func (o *Orchestrator) serveCreate(w http.ResponseWriter, r *http.Request, c *re
 	if err := c.ReadJSON(w, r, &s); err != nil {
 		return err
 	}
-	// A token for some workspaces cannot make others.
-	if !c.Who.Covers(remote.AllWorkspaces) {
-		return workspace.Errorf(workspace.ErrDenied, "create", s.Name, "the token is for some workspaces alone; making one takes a token for all")
+	if err := mayMake(c); err != nil {
+		return err
 	}
 	return c.Reply(w, r, func() (any, error) { return o.Create(r.Context(), s) })
+}
+
+// mayMake refuses a token for some workspaces: it cannot make others.
+func mayMake(c *remote.Call) error {
+	if !c.Who.Covers(remote.AllWorkspaces) {
+		return workspace.Errorf(workspace.ErrDenied, "create", "", "the token is for some workspaces alone; making one takes a token for all")
+	}
+	return nil
+}
+
+func (o *Orchestrator) serveUpload(w http.ResponseWriter, r *http.Request, c *remote.Call) error {
+	if _, err := parameters(r); err != nil {
+		return err
+	}
+	if err := mayMake(c); err != nil {
+		return err
+	}
+	return c.Receive(w, r, func(body io.Reader) (any, error) { return o.Upload(r.Context(), body) })
 }
 
 func (o *Orchestrator) serveInfo(w http.ResponseWriter, r *http.Request, c *remote.Call) error {

@@ -74,6 +74,11 @@ type Source struct {
 	// "latest".
 	Workspace string `json:"workspace,omitempty"`
 	Snapshot  string `json:"snapshot,omitempty"`
+	// Tar is the id of an upload: a tar, as it is or in gzip or zstd.
+	Tar string `json:"tar,omitempty"`
+	// Bundle is the id of an upload: a git bundle, which is cloned inside the
+	// workspace by its own git.
+	Bundle string `json:"bundle,omitempty"`
 }
 
 // Workspace is what is known of one.
@@ -145,14 +150,14 @@ func (s Spec) check(op string) error {
 
 func (s Source) check(bad func(string, ...any) error) error {
 	n := 0
-	for _, set := range []bool{s.Directory != "", s.Template != "", s.Workspace != "" || s.Snapshot != ""} {
+	for _, set := range []bool{s.Directory != "", s.Template != "", s.Workspace != "" || s.Snapshot != "", s.Tar != "", s.Bundle != ""} {
 		if set {
 			n++
 		}
 	}
 	switch {
 	case n > 1:
-		return bad("a workspace has one source: a directory, a template or a snapshot")
+		return bad("a workspace has one source: a directory, a template, a snapshot, a tar or a git bundle")
 	case (s.Workspace == "") != (s.Snapshot == ""):
 		return bad("a snapshot is named by its workspace and its id; give both")
 	}

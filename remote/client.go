@@ -2,6 +2,8 @@ package remote
 
 import (
 	"context"
+	"io"
+	"net/http"
 	"net/url"
 )
 
@@ -33,6 +35,12 @@ func NewClient(address string, token Token, o DialOptions) (*Client, error) {
 // decodes the answer into out. op is for errors.
 func (c *Client) Call(ctx context.Context, op, method, path string, q url.Values, in, out any) error {
 	return c.client.call(ctx, op, method, path, q, in, out)
+}
+
+// Send sends what r holds to a path of the server, by POST, and decodes the answer
+// into out. op is for errors.
+func (c *Client) Send(ctx context.Context, op, path string, r io.Reader, out any) error {
+	return c.client.send(ctx, sending{op: op, method: http.MethodPost, route: path}, r, out)
 }
 
 // Dial is Dial of the workspace with that id.

@@ -1,18 +1,13 @@
 package remote
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"errors"
-	"hash"
 	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"path"
 	"strconv"
-	"sync"
 	"sync/atomic"
 
 	"github.com/wsctl/wsctl/workspace"
@@ -121,65 +116,21 @@ func (f *files) ReadDir(ctx context.Context, name string, o workspace.ListOption
 	}
 }
 
-// Write implements workspace.Files. What fits in a buffer is sent at once;
-// more is sent once the server has said that it wants it.
+// Write implements workspace.Files.
 func (f *files) Write(ctx context.Context, name string, r io.Reader, o workspace.WriteOptions) (fs.FileInfo, error) {
 	const op = "write"
 	if o.IfVersion != "" && !quotable(o.IfVersion) {
 		return nil, workspace.Errorf(workspace.ErrConflict, op, name, "no file has such a version")
 	}
-	buf := transfers.Get().(*[transferSize]byte)
-	defer transfers.Put(buf)
-	n, err := io.ReadFull(r, buf[:])
-	whole := err == io.EOF || err == io.ErrUnexpectedEOF
-	if err != nil && !whole {
-		return nil, err
-	}
-	w := f.client.watch(ctx)
-	defer w.stop()
-	body := &source{Reader: bytes.NewReader(buf[:n]), watch: w, hash: sha256.New()}
-	if !whole {
-		body.Reader = io.MultiReader(body.Reader, r)
-	}
-	req, err := f.client.request(w.ctx, http.MethodPut, "/file", writeQuery(name, o), body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("Content-Type", "application/octet-stream")
+	conditions := http.Header{}
 	if o.IfVersion != "" {
-		req.Header.Set("If-Match", tag(o.IfVersion))
+		conditions.Set("If-Match", tag(o.IfVersion))
 	}
 	if o.Exclusive {
-		req.Header.Set("If-None-Match", "*")
+		conditions.Set("If-None-Match", "*")
 	}
-	if whole {
-		req.ContentLength = int64(n)
-		h := sha256.New()
-		h.Write(buf[:n])
-		req.Header.Set(headerDigest, digestOf(h))
-		if n == 0 {
-			req.Body = http.NoBody
-		}
-	} else {
-		req.ContentLength = -1
-		req.Header.Set("Expect", "100-continue")
-		req.Trailer = http.Header{headerDigest: nil}
-		body.trailer = req.Trailer
-	}
-	resp, err := f.client.transport.RoundTrip(req)
-	// The transport may still be reading; after this it no longer is.
-	if failed := body.finish(); failed != nil {
-		if err == nil {
-			resp.Body.Close()
-		}
-		return nil, failed
-	}
-	if err != nil {
-		return nil, w.failed(ctx, op, err)
-	}
-	defer resp.Body.Close()
 	var m fileMessage
-	if err := f.client.answer(ctx, w, op, resp, &m); err != nil {
+	if err := f.client.send(ctx, sending{op: op, method: http.MethodPut, route: "/file", query: writeQuery(name, o), header: conditions}, r, &m); err != nil {
 		return nil, err
 	}
 	f.changes.Add(1)
@@ -201,48 +152,6 @@ func writeQuery(name string, o workspace.WriteOptions) url.Values {
 		q.Set("maxBytes", strconv.FormatInt(o.MaxBytes, 10))
 	}
 	return q
-}
-
-// source is what is uploaded. It is the caller's reader for as long as the call
-// takes, and no longer.
-type source struct {
-	io.Reader
-	watch   *watch
-	hash    hash.Hash
-	trailer http.Header // nil: none
-
-	mu     sync.Mutex
-	done   bool
-	failed error // of the caller's reader
-}
-
-func (s *source) Read(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.done {
-		return 0, errors.New("the upload is over")
-	}
-	// How long the caller's reader takes is not the server's silence.
-	s.watch.timer.Stop()
-	n, err := s.Reader.Read(b)
-	s.watch.alive()
-	s.hash.Write(b[:n])
-	switch {
-	case err == io.EOF && s.trailer != nil:
-		s.trailer.Set(headerDigest, digestOf(s.hash))
-	case err != nil && err != io.EOF:
-		s.failed = err
-	}
-	return n, err
-}
-
-// finish waits for a Read under way, lets none begin, and returns the error of
-// the caller's reader.
-func (s *source) finish() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.done = true
-	return s.failed
 }
 
 // Mkdir implements workspace.Files.

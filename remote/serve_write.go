@@ -51,21 +51,35 @@ func (s *Server) serveWrite(w http.ResponseWriter, r *http.Request, c *Call) err
 			return badRequest("maxBytes is a number")
 		}
 	}
+	return c.Receive(w, r, func(body io.Reader) (any, error) {
+		fi, err := c.Workspace.Write(r.Context(), name, body, o)
+		if err != nil {
+			return nil, err
+		}
+		return messageOf(fi), nil
+	})
+}
+
+// Receive does the work of a request whose body is content, and sends what it
+// returns as JSON. The reader ends well only when the body was whole: its length
+// must be known before, or its digest come after it. While the work goes on after
+// that, the other side is told so.
+func (c *Call) Receive(w http.ResponseWriter, r *http.Request, work func(body io.Reader) (any, error)) error {
 	if r.Header.Get("Content-Encoding") != "" {
 		return badRequest("the body is sent as it is, without Content-Encoding")
 	}
-	body := &upload{r: r, control: http.NewResponseController(w), idle: s.opts.Idle, hash: sha256.New(), stop: func() {}}
+	body := &upload{r: r, control: http.NewResponseController(w), idle: c.server.opts.Idle, hash: sha256.New(), stop: func() {}}
 	body.whole = func() {
 		// The server goes on reading, to learn when the client is gone.
 		_ = body.control.SetReadDeadline(time.Time{})
 		body.stop = beat(w, r)
 	}
-	fi, err := c.Workspace.Write(r.Context(), name, body, o)
+	v, err := work(body)
 	body.stop()
 	if err != nil {
 		return err
 	}
-	send(w, http.StatusOK, messageOf(fi))
+	send(w, http.StatusOK, v)
 	return nil
 }
 

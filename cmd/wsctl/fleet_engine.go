@@ -79,7 +79,7 @@ func (f *engineFleet) find(ctx context.Context, ref string) (container.Detached,
 
 // serverOnly are the flags of up that take a server: labels of the engine cannot be
 // changed, and nobody looks after what is idle.
-var serverOnly = []string{"idle-ttl", "label", "template"}
+var serverOnly = []string{"idle-ttl", "label", "template", "snapshot", "tar", "bundle"}
 
 func (f *engineFleet) Up(ctx context.Context, want wantedWorkspace) (workspaceText, bool, error) {
 	none := workspaceText{}

@@ -3,9 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/wsctl/wsctl/container"
@@ -65,8 +68,53 @@ func (want wantedWorkspace) spec() (orchestrator.Spec, error) {
 	return s, nil
 }
 
+// addSource adds what the root is to hold at first, and uploads it where it is a
+// file of this machine.
+func (f *serverFleet) addSource(ctx context.Context, want wantedWorkspace, s *orchestrator.Source) error {
+	if want.snapshot != "" {
+		ref, id, _ := strings.Cut(want.snapshot, ":")
+		from, err := f.server.Find(ctx, ref)
+		if err != nil {
+			return err
+		}
+		s.Workspace, s.Snapshot = from.ID, cmp.Or(id, "latest")
+	}
+	for _, upload := range []struct {
+		file string
+		id   *string
+	}{{want.tar, &s.Tar}, {want.bundle, &s.Bundle}} {
+		if upload.file == "" {
+			continue
+		}
+		id, err := f.upload(ctx, upload.file)
+		if err != nil {
+			return err
+		}
+		*upload.id = id
+	}
+	return nil
+}
+
+// upload sends a file, "-" for standard input, and returns its id.
+func (f *serverFleet) upload(ctx context.Context, name string) (string, error) {
+	from := f.app.ui.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", workspace.Errorf(workspace.ErrNotFound, "up", name, "%w", err)
+		}
+		defer file.Close()
+		from = file
+	}
+	u, err := f.server.Upload(ctx, from)
+	return u.ID, err
+}
+
 func (f *serverFleet) Up(ctx context.Context, want wantedWorkspace) (workspaceText, bool, error) {
 	s, err := want.spec()
+	if err == nil {
+		err = f.addSource(ctx, want, &s.Source)
+	}
 	if err != nil {
 		return workspaceText{}, false, err
 	}

@@ -8,6 +8,6 @@ import (
 )
 
 // serverSnapshots are none: they take Linux.
-func (a *app) serverSnapshots(orchestrator.Workspace, workspace.Files) (workspace.Snapshotter, func(), error) {
+func (a *app) serverSnapshots(orchestrator.Workspace, workspace.Files, string) (workspace.Snapshotter, func(), error) {
 	return nil, func() {}, nil
 }

@@ -15,7 +15,9 @@ and leave running (with --background keep) is there for the next one. It goes wi
 "wsctl down", or after --ttl at the next start of any sandbox or "wsctl reap".
 
 With --remote it is a server's ("wsctl serve"): its directory is new and goes with it,
-or with --root one of the server's machine, if the server allows it.
+or with --root one of the server's machine, if the server allows it. A new one begins
+empty, or with a template, a snapshot, a tar or a git bundle. The tar may come from
+anybody: nothing of it leaves the directory. The bundle is cloned inside the sandbox.
 
 NAME is unique on the engine; without one it is that of the directory, or that of
 the workspace which is over it already. A workspace that is there with the same
@@ -25,6 +27,7 @@ const upExample = `  wsctl up
   wsctl up app --root ~/src/app --network bridge --memory 4g
   wsctl up ci-42 --image golang:1.26 --ttl 8h
   wsctl up --remote https://build.example:7777 --token-file token --idle-ttl 20m
+  git bundle create - --all | wsctl up --remote https://build.example:7777 --bundle - app
   wsctl exec app -- make test`
 
 // upOptions are the flags of up.
@@ -35,6 +38,9 @@ type upOptions struct {
 	idle     duration
 	labels   labels
 	template string
+	snapshot string
+	tar      string
+	bundle   string
 	json     bool
 	quiet    bool
 }
@@ -75,6 +81,11 @@ func newUpCommand(a *app) *cobra.Command {
 	f.Var(&o.idle, "idle-ttl", "on a server: stop the workspace when nothing was done in it for so long; the next command starts it (default: never)")
 	f.Var(o.labels, "label", "on a server: a label of the workspace (repeatable)")
 	f.Var(&named{&o.template, "NAME"}, "template", "on a server: begin as a copy of this directory of its templates")
+	f.Var(&named{&o.snapshot, "NAME[:ID]"}, "snapshot", "on a server: begin with this snapshot of another workspace of it, the latest without an id")
+	f.Var(&named{&o.tar, "FILE"}, "tar", "on a server: begin with what this tar holds, as it is or in gzip or zstd; - is standard input")
+	_ = cmd.MarkFlagFilename("tar", "tar", "tgz", "gz", "zst")
+	f.Var(&named{&o.bundle, "FILE"}, "bundle", "on a server: begin as a clone of this git bundle; - is standard input")
+	_ = cmd.MarkFlagFilename("bundle", "bundle")
 	o.where.addFlags(cmd)
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print no warnings and no progress")
