@@ -48,8 +48,8 @@ func own(root string) int {
 	ctx, done := context.WithTimeout(context.Background(), time.Minute) // should nobody kill it
 	defer done()
 	e, err := container.Connect(ctx, container.EngineOptions{Host: os.Getenv("WSCTL_TEST_HOST"), CertDir: os.Getenv("DOCKER_CERT_PATH")})
+	var d *container.Driver
 	if err == nil {
-		var d *container.Driver
 		d, err = container.New(ctx, e, root, container.Options{
 			Image: os.Getenv("WSCTL_TEST_IMAGE"), Keeper: os.Getenv("WSCTL_TEST_OWNER_KEEPER"), CacheDir: filepath.Join(filepath.Dir(root), "cache"),
 		})
@@ -62,6 +62,9 @@ func own(root string) int {
 		return 1
 	}
 	fmt.Println("ready")
+	if os.Getenv(ownerWorks) != "" {
+		fmt.Println(work(ctx, d))
+	}
 	<-ctx.Done()
 	return 0
 }

@@ -4,6 +4,7 @@ package container_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -188,10 +189,11 @@ func (s *soak) harm(stop time.Time) {
 			continue
 		}
 		id := left[rand.IntN(len(left))].ID
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		s.harms.Add(1)
 		// An engine that is just removing it refuses; that is as good.
-		switch rand.IntN(5) {
+		begun, kind := time.Now(), rand.IntN(5)
+		switch kind {
 		case 0:
 			_ = s.cli.ContainerKill(ctx, id, "KILL")
 		case 1:
@@ -211,15 +213,20 @@ func (s *soak) harm(stop time.Time) {
 		case 4:
 			_, _ = s.ws.Exec(ctx, workspace.Command{Shell: "kill -9 -1"})
 		}
+		took := time.Since(begun)
 		// Its effects go on until commands run again.
-		for ctx.Err() == nil {
-			if out, err := s.ws.Exec(ctx, workspace.Command{Args: []string{"true"}}); err == nil && out.ExitCode == 0 {
+		last := context.DeadlineExceeded
+		for time.Since(begun) < took+20*time.Second {
+			out, err := s.ws.Exec(ctx, workspace.Command{Args: []string{"true"}})
+			if err == nil && out.ExitCode == 0 {
+				last = nil
 				break
 			}
+			last = cmp.Or(err, errors.New(brief(out)))
 			time.Sleep(20 * time.Millisecond)
 		}
-		if ctx.Err() != nil {
-			s.Error("no command has run within 20 seconds after a harm")
+		if last != nil {
+			s.Errorf("no command has run within 20 seconds after harm %d, which took %v: %v", kind, took, last)
 		}
 		s.harms.Add(1)
 		cancel()
