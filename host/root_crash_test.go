@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/wsctl/wsctl/host"
+	"github.com/wsctl/wsctl/internal/enginetest"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -153,27 +155,51 @@ func TestCrash(t *testing.T) {
 			}
 			t.Run(name+named, func(t *testing.T) {
 				t.Parallel()
-				var calls []uintptr
-				for at := 0; ; at++ {
+				var whole []uintptr // the calls of one that nobody killed
+				crash := func(at int) (call uintptr) {
 					dir := t.TempDir()
 					a := &area{t: t, in: dir}
 					a.grow(crashTree...)
-					call, killed := crashAt(t, dir, name, named, at)
+					calls, killed := crashAt(t, dir, name, named, at)
+					if len(calls) > 0 {
+						call = calls[len(calls)-1]
+					}
 					a.crashed(fmt.Sprintf("killed at system call %d, number %d", at, call), op, killed)
 					if !killed {
-						break
+						whole = calls
 					}
-					calls = append(calls, call)
+					return call
+				}
+				crash(neverCrash)
+				var killedAt []uintptr
+				for _, at := range crashSteps(whole) {
+					killedAt = append(killedAt, crash(at))
 				}
 				for _, call := range op.calls {
 					unnamed := call == unix.SYS_LINKAT // a file that has a name takes the new one otherwise
-					if !slices.Contains(calls, call) && !(unnamed && named != "") {
-						t.Errorf("it was killed at system calls %v, and never at %d", calls, call)
+					if !slices.Contains(killedAt, call) && !(unnamed && named != "") {
+						t.Errorf("it was killed at system calls %v, and never at %d", killedAt, call)
 					}
 				}
 			})
 		}
 	}
+}
+
+// crashSteps are the system calls of a change at which it is killed: all of them in
+// a soak, else the first of each kind and every seventh, from where chance will.
+func crashSteps(calls []uintptr) []int {
+	every, from := 7, rand.N(7)
+	if enginetest.Soak() {
+		every, from = 1, 0
+	}
+	var steps []int
+	for i, call := range calls {
+		if i%every == from || slices.Index(calls, call) == i {
+			steps = append(steps, i)
+		}
+	}
+	return steps
 }
 
 // crashed opens the root again and looks at what is there.
@@ -260,10 +286,13 @@ func changedListing(changed []string) []string {
 	return lines
 }
 
+// neverCrash is no system call's number.
+const neverCrash = -1
+
 // crashAt runs the operation in a child and kills the child when it is about to
-// make its system call at, counted from 0. It returns which one that was, and
-// false when the operation came to its end before.
-func crashAt(t *testing.T, dir, op, named string, at int) (call uintptr, killed bool) {
+// make its system call at, counted from 0. It returns those that it began, the
+// last of which killed it, and false when the operation came to its end before.
+func crashAt(t *testing.T, dir, op, named string, at int) (calls []uintptr, killed bool) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "-test.run=^TestCrashChild$", "-test.count=1") //nolint:noctx // it ends by itself
 	// The runtime's own system calls in that thread would only be noise.
@@ -281,8 +310,9 @@ func crashAt(t *testing.T, dir, op, named string, at int) (call uintptr, killed 
 	// The kernel takes requests only from the thread that traces.
 	runtime.LockOSThread()
 	err = traceThread(tid, func() error { _, err := goOn.Write([]byte{'\n'}); return err }, func(n int, number uintptr) bool {
+		calls = append(calls, number)
 		if n == at {
-			call, killed = number, true
+			killed = true
 			_ = unix.Kill(cmd.Process.Pid, unix.SIGKILL)
 		}
 		return killed
@@ -299,7 +329,7 @@ func crashAt(t *testing.T, dir, op, named string, at int) (call uintptr, killed 
 	if err := cmd.Wait(); err != nil && !killed {
 		t.Fatal(err)
 	}
-	return call, killed
+	return calls, killed
 }
 
 // runtimeCalls are made by Go's runtime when it likes. They change no file, and
