@@ -20,6 +20,7 @@ var (
 // docs/cli.md has a section for each verb, and in it, or in one that it refers to,
 // each of its flags; it has no flag that is none.
 func TestTheReferenceHasEveryVerbAndFlag(t *testing.T) {
+	t.Parallel()
 	body, err := os.ReadFile("../docs/cli.md")
 	if err != nil {
 		t.Fatal(err)

@@ -26,6 +26,7 @@ import (
 // in one shell that stops at the first failure, with wsctl on PATH and as ./wsctl.
 // A line that builds ./wsctl is left out: that is done already.
 func TestDocuments(t *testing.T) {
+	t.Parallel()
 	files, err := filepath.Glob("../docs/*.md")
 	if err != nil {
 		t.Fatal(err)

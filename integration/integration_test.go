@@ -82,9 +82,13 @@ var home = sync.OnceValues(func() (string, error) {
 // there for the next.
 var goRoot = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "wsctl-integration-root-") })
 
-// goProject is goRoot, emptied.
+var goRootInUse sync.Mutex
+
+// goProject is goRoot, emptied, and for this test alone until its end.
 func goProject(t testing.TB) string {
 	t.Helper()
+	goRootInUse.Lock()
+	t.Cleanup(goRootInUse.Unlock)
 	root, err := goRoot()
 	if err != nil {
 		t.Fatal(err)

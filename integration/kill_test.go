@@ -22,6 +22,7 @@ import (
 // containers runs, without any reaper; the next start, or `wsctl reap`, takes
 // away what never ran.
 func TestKilledWsctlLeavesNoRunningContainer(t *testing.T) {
+	t.Parallel()
 	root := project(t)
 	before := contents(t, root)
 	image := enginetest.BusyBox(t)
@@ -114,6 +115,7 @@ func contents(t *testing.T, root string) map[string]string {
 // Two owners over one root start, run and end beside each other, each reaping at
 // its start, and never takes one the other's container away.
 func TestOwnersAtOnceLeaveEachOtherAlone(t *testing.T) {
+	t.Parallel()
 	root := project(t)
 	image := enginetest.BusyBox(t)
 	var wg sync.WaitGroup
@@ -134,6 +136,7 @@ func TestOwnersAtOnceLeaveEachOtherAlone(t *testing.T) {
 
 // ps tells of a container that lives, and whose it is.
 func TestPsTellsWhoseAContainerIs(t *testing.T) {
+	t.Parallel()
 	root := project(t)
 	image := enginetest.BusyBox(t)
 	cmd, rest := begin(t, "run", "-q", "--root", root, "--image", image, "-c", "echo ready; sleep 300")

@@ -26,6 +26,7 @@ import (
 // An agent repairs a Go module by MCP alone, with the server in a process of its
 // own, over either way in.
 func TestAgentRepairsAModule(t *testing.T) {
+	t.Parallel()
 	enginetest.Client(t)
 	for _, way := range []string{"stdio", "http"} {
 		t.Run(way, func(t *testing.T) {
@@ -275,6 +276,7 @@ func (s *rawServer) sleeps(root string) {
 
 // The server does not outlive its client, and no container outlives the server.
 func TestServerEndsWithItsClient(t *testing.T) {
+	t.Parallel()
 	enginetest.Client(t)
 	for name, end := range map[string]struct {
 		how    func(*rawServer) error
@@ -304,6 +306,7 @@ func TestServerEndsWithItsClient(t *testing.T) {
 // Files are served while there is no engine, and what cannot be had is told in a
 // result with its code.
 func TestServerGoesOnWithoutItsContainer(t *testing.T) {
+	t.Parallel()
 	engine := enginetest.Client(t)
 	root := project(t)
 	s := newRawServer(t, "--root", root)
@@ -333,6 +336,7 @@ func TestServerGoesOnWithoutItsContainer(t *testing.T) {
 
 // What commands need is missing, and the files are served all the same.
 func TestServerServesFilesWithoutAnImage(t *testing.T) {
+	t.Parallel()
 	enginetest.Client(t)
 	root := project(t)
 	if err := os.WriteFile(filepath.Join(root, "a.txt"), []byte("one line\n"), 0o644); err != nil {

@@ -25,6 +25,7 @@ import (
 // An MCP server of the official SDK runs inside a workspace as a process and serves a
 // client outside over the process's pipes; it ends when its input does.
 func TestMCPServerInsideAWorkspace(t *testing.T) {
+	t.Parallel()
 	t.Run("host", func(t *testing.T) {
 		d, err := host.New(t.TempDir(), host.Options{Keeper: enginetest.Keeper(t)})
 		if err != nil {

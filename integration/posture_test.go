@@ -22,6 +22,7 @@ func inside(t *testing.T, root, line string, flags ...string) string {
 }
 
 func TestContainerIsHardened(t *testing.T) {
+	t.Parallel()
 	root := project(t)
 	uid, gid := 1234, 2345
 	if os.Getuid() == 0 {
@@ -73,6 +74,7 @@ func TestContainerIsHardened(t *testing.T) {
 
 // Limits are read where they hold: in the container's cgroup, by its own process.
 func TestLimitsAreAsSet(t *testing.T) {
+	t.Parallel()
 	root := project(t)
 	line := `first() { for f; do [ -r "$f" ] && { cat "$f"; return; }; done; echo none; }
 first /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes
@@ -92,6 +94,7 @@ ulimit -c`
 }
 
 func TestOutOfMemoryIsTold(t *testing.T) {
+	t.Parallel()
 	root := project(t)
 	r := run(t, "run", "--root", root, "--image", enginetest.BusyBox(t), "--memory", "64m", "--json", "-c", "head -c 200m /dev/zero | tail >/dev/null")
 	if !strings.Contains(r.stdout, `"oomKilled": true`) || !strings.Contains(r.stderr, "want of memory") {

@@ -62,6 +62,7 @@ func goVerdict(t testing.TB, dir string, args ...string) (passes bool, output st
 // Modules of others are tested offline with the programs of this machine, and
 // the verdict is the host's.
 func TestModulesOfOthersHaveTheVerdictOfTheHost(t *testing.T) {
+	t.Parallel()
 	enginetest.Client(t)
 	root := goProject(t)
 	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
