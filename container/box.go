@@ -64,8 +64,9 @@ type box struct {
 	execs brake
 	// detached: it outlives the driver, and others may use it too.
 	detached bool
-	// homeSource is the directory on the host that is its home.
-	homeSource string
+	// homeSource is the directory on the host that is its home, door the one
+	// that is Options.Door.
+	homeSource, door string
 	// protected are the directories that commands must not change, by target.
 	protected map[string]fileID
 	// expected is what it must look like from inside.

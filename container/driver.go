@@ -69,6 +69,11 @@ type Options struct {
 	// of the image keeps the container. It is only used where the engine is
 	// on this machine.
 	Keeper string
+	// Door is a directory of the caller's own, absolute and with no link in it,
+	// that is mounted read-only where keepers of jobs look for their files:
+	// StartJob makes a socket in it. A container has it from when it was made;
+	// empty: no jobs.
+	Door string
 	// Name makes the container a detached one, which outlives the driver and
 	// this process and which others find by this name (ValidName). Where there
 	// is one of that name over the same root with the same options already, it

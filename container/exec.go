@@ -32,32 +32,45 @@ func (d *Driver) Run(ctx context.Context, c workspace.Command, s workspace.Strea
 //
 // A container that turns out to be over before anything of the command has run
 // is made anew, once.
-func (d *Driver) startCommand(ctx context.Context, c workspace.Command, s workspace.Streams) (workspace.Running, error) {
-	for again := true; ; again = false {
-		b := d.current()
-		if b == nil { // another command has just given it up
-			if err := d.Ready(ctx); err != nil {
-				return nil, err
-			}
-			if b = d.current(); b == nil {
-				return nil, workspace.Errorf(workspace.ErrUnavailable, "exec", "", "the container was given up as soon as it was made; try again")
-			}
-		}
+func (d *Driver) startCommand(ctx context.Context, c workspace.Command, s workspace.Streams) (r workspace.Running, err error) {
+	err = d.inContainer(ctx, func(b *box) (err error) {
 		start := d.startWarm
 		if b.keeper == "" {
 			start = d.startCold
 		}
-		r, err := start(ctx, b, c, s)
+		r, err = start(ctx, b, c, s)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// inContainer starts something in the container, and once more in the next one when
+// the error is a *notRun and the container is over.
+func (d *Driver) inContainer(ctx context.Context, start func(*box) error) error {
+	for again := true; ; again = false {
+		b := d.current()
+		if b == nil { // another command has just given it up
+			if err := d.Ready(ctx); err != nil {
+				return err
+			}
+			if b = d.current(); b == nil {
+				return workspace.Errorf(workspace.ErrUnavailable, "exec", "", "the container was given up as soon as it was made; try again")
+			}
+		}
+		err := start(b)
 		var failed *notRun
 		if !errors.As(err, &failed) {
-			return r, err
+			return err
 		}
 		if again && d.current() != b { // given up on the way
 			continue
 		}
 		why, over := b.ended(ctx)
 		if !over || !again {
-			return nil, b.lost(ctx, failed.cause)
+			return b.lost(ctx, failed.cause)
 		}
 		d.discard(b, why)
 	}
@@ -188,7 +201,7 @@ func (w *warm) begin(ctx context.Context, srv *server, c workspace.Command, req 
 	case errors.Is(err, keeper.ErrNotRun), errors.Is(err, keeper.ErrBusy):
 		return nil, err
 	case bounded.Err() == nil || ctx.Err() != nil:
-		return nil, w.startError(ctx, c, err)
+		return nil, w.b.startError(ctx, c, err)
 	}
 	select {
 	case err := <-frozen:
@@ -230,12 +243,12 @@ func (b *box) noServer(ctx context.Context, err error) error {
 }
 
 // startError classifies why nothing was run.
-func (w *warm) startError(ctx context.Context, c workspace.Command, err error) error {
+func (b *box) startError(ctx context.Context, c workspace.Command, err error) error {
 	const op = "exec"
 	var failed *keeper.StartError
 	switch {
 	case !errors.As(err, &failed):
-		return w.b.lost(ctx, err)
+		return b.lost(ctx, err)
 	case failed.Step == "chdir" && errors.Is(failed, syscall.EACCES):
 		return workspace.Errorf(workspace.ErrDenied, op, c.Dir, "the command's user may not enter the directory; change its mode")
 	case failed.Step == "chdir" && errors.Is(failed, syscall.ENOTDIR):
@@ -247,7 +260,7 @@ func (w *warm) startError(ctx context.Context, c workspace.Command, err error) e
 	case errors.Is(failed, syscall.EAGAIN), errors.Is(failed, syscall.ENOMEM):
 		return workspace.Errorf(workspace.ErrBusy, op, "", "the workspace is out of processes or memory (%w); wait for a command to end, or raise the limit", failed.Errno)
 	}
-	return workspace.Errorf(workspace.ErrUnavailable, op, "", "the image's shell %s does not start: %w", w.b.shell, failed.Errno)
+	return workspace.Errorf(workspace.ErrUnavailable, op, "", "the image's shell %s does not start: %w", b.shell, failed.Errno)
 }
 
 // end turns the keeper's answer into an Exit and gives the server back.

@@ -174,7 +174,7 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 func (d *Driver) newBox(p *plan) *box {
 	return &box{
 		engine: d.engine, execs: brake{d.root}, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
-		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.homeSource(), protected: d.protectedIDs(p.expected.Sources),
+		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.sourceOf(guestHome), door: p.sourceOf(guestDoor), protected: d.protectedIDs(p.expected.Sources),
 	}
 }
 

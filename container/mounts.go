@@ -28,6 +28,9 @@ const (
 	guestHome = "/home/user"
 	// guestKeeper is the keeper's binary. Its base name makes it one.
 	guestKeeper = "/wskeeper"
+	// guestDoor is where keepers of jobs get their files, in a directory that
+	// nobody inside can write to.
+	guestDoor = "/wsjobs"
 	// guestTmp is TMPDIR, and guestHomeTmp where an image has none that can
 	// be written.
 	guestTmp     = "/tmp"
@@ -46,6 +49,8 @@ type mountRequest struct {
 	User    []Mount
 	// Keeper is the staged binary on the host; "" for none.
 	Keeper string
+	// Door is Options.Door.
+	Door   string
 	Policy placePolicy
 	// Unseen: what the engine has mounted cannot be compared with what was
 	// checked here.
@@ -87,6 +92,14 @@ func planMounts(ctx context.Context, r mountRequest) (mountPlan, error) {
 	maps.Copy(plan.Sources, r.Sources)
 	if r.Keeper != "" {
 		plan.Mounts = append(plan.Mounts, bind(r.Keeper, guestKeeper, false))
+	}
+	if r.Door != "" {
+		id, err := identify(r.Door)
+		if err != nil {
+			return mountPlan{}, sourceError(r.Door, err)
+		}
+		plan.Mounts = append(plan.Mounts, bind(r.Door, guestDoor, false))
+		plan.Sources[guestDoor] = id
 	}
 	for _, m := range r.User {
 		if err := m.checkTarget(plan.Targets()); err != nil {

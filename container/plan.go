@@ -57,7 +57,7 @@ func (d *Driver) plan(ctx context.Context) (*plan, error) {
 	// Elsewhere numbers of devices and inodes are not those of this machine.
 	seen := staged != "" && d.engine.local() && d.opts.Runtime == ""
 	mounts, err := planMounts(ctx, mountRequest{
-		Root: d.facts, Home: home, Toolchain: tools.Mounts, Sources: tools.Sources, User: d.opts.Mounts, Keeper: staged,
+		Root: d.facts, Home: home, Toolchain: tools.Mounts, Sources: tools.Sources, User: d.opts.Mounts, Keeper: staged, Door: d.opts.Door,
 		Policy: d.policy, Unseen: !seen,
 	})
 	if err != nil {
@@ -130,10 +130,10 @@ func (p *plan) inTime(ctx context.Context, err error) error {
 	return workspace.Errorf(workspace.ErrUnavailable, "start", p.tag.ID, "its time to live was over before it was up; give it a longer one, or none (%w)", err)
 }
 
-// homeSource is the directory on the host that is the commands' home.
-func (p *plan) homeSource() string {
+// sourceOf is what is mounted at target, "" for nothing.
+func (p *plan) sourceOf(target string) string {
 	for _, m := range p.spec.Mounts {
-		if m.Target == guestHome {
+		if m.Target == target {
 			return m.Source
 		}
 	}

@@ -139,7 +139,7 @@ func (r toolchainRequest) directories(ctx context.Context, h hostFacts) ([]hostD
 		if slices.Contains(taken, m.Target) || below(m.Target, "/usr") {
 			continue // there already
 		}
-		if err := m.checkTarget(append(taken, guestHome, guestKeeper)); err != nil {
+		if err := m.checkTarget(append(taken, guestHome, guestKeeper, guestDoor)); err != nil {
 			return nil, err
 		}
 		checked, found, err := m.checkSource(ctx, r.Root, r.Policy)

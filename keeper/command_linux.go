@@ -23,6 +23,9 @@ type command struct {
 	watched  bool // its pid is told, and every child's death is noticed
 	input    *input
 	terminal *terminal
+	streams  *jobStreams // of a job; nil: the keeper's own
+	deadline time.Time   // of a job; zero: none
+	timedOut bool
 	status   Status
 }
 
@@ -43,6 +46,8 @@ func (c *command) start() (what string, err error) {
 	}
 	stdin := -1
 	switch {
+	case c.streams != nil:
+		attr.Files = c.streams.files()
 	case c.order.Terminal != nil:
 		c.terminal, stdin, err = openTerminal(*c.order.Terminal)
 		if err != nil {
@@ -70,7 +75,9 @@ func (c *command) start() (what string, err error) {
 	c.events.leader = -1
 	attr.Sys.PidFD = &c.events.leader
 	c.leader, err = c.fork(attr)
-	_ = unix.Close(stdin)
+	if stdin >= 0 {
+		_ = unix.Close(stdin)
+	}
 	if err != nil {
 		c.closeStreams(time.Now())
 		return "exec", err
@@ -128,6 +135,11 @@ func (c *command) wait() (owned bool) {
 		if c.stopping && !time.Now().Before(c.killAt) {
 			return true
 		}
+		if !c.stopping && !c.deadline.IsZero() && !time.Now().Before(c.deadline) {
+			c.timedOut = true
+			c.stop(c.streams.grace)
+			continue
+		}
 		if !c.watched && time.Since(c.begun) >= shortTime {
 			c.watch()
 			continue // what died before shows in reap
@@ -155,6 +167,8 @@ func (c *command) patience() time.Duration {
 		return max(time.Until(c.killAt), 0)
 	case !c.watched:
 		return max(shortTime-time.Since(c.begun), 0)
+	case !c.deadline.IsZero():
+		return max(time.Until(c.deadline), 0)
 	}
 	return -1
 }
@@ -209,8 +223,11 @@ func (c *command) handle(f frame) bool {
 	case frameStdin:
 		return c.input == nil || c.input.add(f.payload)
 	case frameEOF:
-		if c.input != nil {
+		switch {
+		case c.input != nil:
 			c.input.finish()
+		case c.streams != nil:
+			c.streams.endInput()
 		}
 		return len(f.payload) == 0
 	case frameSignal:

@@ -29,11 +29,13 @@ func Init() {
 	switch {
 	case len(args) == 1 && args[0] == ModeServe:
 		os.Exit(serve())
+	case len(args) > 0 && args[0] == ModeJob:
+		os.Exit(jobMode(args[1:]))
 	case len(args) == 1 && args[0] == ModeInit:
 		os.Exit(runInit(false))
 	case len(args) == 2 && args[0] == ModeInit && args[1] == Detached:
 		os.Exit(runInit(true))
 	}
-	_, _ = syscall.Write(2, []byte("usage: wskeeper init [detached] | wskeeper serve\n"))
+	_, _ = syscall.Write(2, []byte("usage: wskeeper init [detached] | wskeeper serve | wskeeper job [SOCKET]\n"))
 	os.Exit(exitUsage)
 }

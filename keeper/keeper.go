@@ -3,10 +3,11 @@
 //
 // It has two sides. The serving side is a small static program whose name is
 // [Name]; a binary that calls [Init] first in main is that program too when it is
-// started under that name. It has two modes:
+// started under that name. It has three modes:
 //
 //	wskeeper init [detached]   PID 1 of a container: reaps, holds the leash, reports, sweeps
 //	wskeeper serve             runs one command after another and ends what each left
+//	wskeeper job [SOCKET]      runs one command that outlives who asked for it
 //
 // The other side is [Client] for a serving keeper and [InitClient] for PID 1.
 // They work on any system: the transport (the pipes of a local process, an
@@ -63,6 +64,9 @@ const (
 	ModeInit = "init"
 	// ModeServe runs commands.
 	ModeServe = "serve"
+	// ModeJob runs one job. Its argument is the path of the socket where it gets
+	// its files; without one they come on descriptor 3.
+	ModeJob = "job"
 	// Detached, after ModeInit, means to stay when stdin ends.
 	Detached = "detached"
 )

@@ -72,6 +72,11 @@ func (o *order) encode() []byte {
 
 func decodeOrder(payload []byte) (*order, bool) {
 	d := decoder{b: payload}
+	o := d.order()
+	return o, d.end() && o.valid()
+}
+
+func (d *decoder) order() *order {
 	o := &order{token: d.string(), seal: d.string()}
 	o.Path = d.string()
 	o.Args = d.strings()
@@ -86,7 +91,7 @@ func decodeOrder(payload []byte) (*order, bool) {
 		size := d.size()
 		o.Terminal = &size
 	}
-	return o, d.end() && o.valid()
+	return o
 }
 
 func (o *order) valid() bool {

@@ -45,12 +45,7 @@ type Usage struct {
 
 // body is the end marker's text; parse reads it back.
 func (s *Status) body(seal string) string {
-	b := append([]byte("exit "), seal...)
-	for _, f := range s.fields() {
-		b = append(append(append(b, ' '), f.key...), '=')
-		b = strconv.AppendInt(b, f.value, 10)
-	}
-	return string(b)
+	return string(appendFields(append([]byte("exit "), seal...), s.fields()))
 }
 
 type field struct {
@@ -58,13 +53,40 @@ type field struct {
 	value, most int64
 }
 
-func (s *Status) fields() []field {
-	flag := func(v bool) int64 {
-		if v {
-			return 1
-		}
-		return 0
+// appendFields appends " key=value" for each; valuesOf reads them back.
+func appendFields(b []byte, fields []field) []byte {
+	for _, f := range fields {
+		b = append(append(append(b, ' '), f.key...), '=')
+		b = strconv.AppendInt(b, f.value, 10)
 	}
+	return b
+}
+
+func valuesOf(text string, fields []field) ([]int64, bool) {
+	value := make([]int64, len(fields))
+	words := strings.Split(text, " ")
+	if len(words) != len(fields)+1 || words[0] != "" {
+		return nil, false
+	}
+	for i, f := range fields {
+		digits, ok := strings.CutPrefix(words[i+1], f.key+"=")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if !ok || err != nil || n < 0 || n > f.most {
+			return nil, false
+		}
+		value[i] = n
+	}
+	return value, true
+}
+
+func flag(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
+}
+
+func (s *Status) fields() []field {
 	const pids, long = 1 << 30, 1 << 62
 	return []field{
 		{"code", int64(s.Code), 255},
@@ -90,19 +112,9 @@ func parseStatus(text, seal string) (Status, bool) {
 	if !ok {
 		return s, false
 	}
-	fields := s.fields()
-	value := make([]int64, len(fields))
-	words := strings.Split(rest, " ")
-	if len(words) != len(fields)+1 || words[0] != "" {
+	value, ok := valuesOf(rest, s.fields())
+	if !ok {
 		return s, false
-	}
-	for i, f := range fields {
-		digits, ok := strings.CutPrefix(words[i+1], f.key+"=")
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if !ok || err != nil || n < 0 || n > f.most {
-			return s, false
-		}
-		value[i] = n
 	}
 	s = Status{
 		Code: int(value[0]), Signal: int(value[1]), Stopped: value[2] == 1,
