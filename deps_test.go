@@ -27,7 +27,7 @@ var layers = map[string][]string{
 	"wrapper":              {},
 	"keeper":               {"wrapper"},
 	"review":               {"workspace"},
-	"spool":                {"keeper"},
+	"spool":                {"keeper", "wrapper"},
 	"host":                 {"workspace", "keeper", "wrapper", "spool"},
 	"reaper":               {"workspace"},
 	"container":            {"workspace", "host", "wrapper", "keeper", "reaper", "spool"},

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/wsctl/wsctl/keeper"
 	"github.com/wsctl/wsctl/spool"
@@ -42,10 +43,6 @@ func (b *box) startJob(ctx context.Context, door string, c workspace.Command, j 
 	if err != nil {
 		return b.startError(ctx, c, err)
 	}
-	if err := b.execs.enter(); err != nil {
-		return err
-	}
-	defer b.execs.leave()
 	socket, err := spool.OpenDoor(door)
 	if err != nil {
 		return workspace.Errorf(workspace.ErrIO, "job", "", "the socket for the job's keeper: %w", err)
@@ -78,3 +75,35 @@ func (b *box) startJob(ctx context.Context, door string, c workspace.Command, j 
 // maxSaid bounds what is kept of what a keeper that does not come has said, in
 // bytes.
 const maxSaid = 1024
+
+// orphanTime is how long the kernel may take to give the children of a process that
+// has died to PID 1.
+const orphanTime = 200 * time.Millisecond
+
+// SweepJobs implements workspace.JobStarter: what a killed keeper has left is PID
+// 1's.
+func (d *Driver) SweepJobs(ctx context.Context) error {
+	return d.inContainer(ctx, func(b *box) error {
+		if b.pid1 == nil {
+			return nil
+		}
+		for {
+			// A process that dies lets its files go, which is how its death
+			// shows, and only then its children.
+			select {
+			case <-time.After(orphanTime):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+			bounded, cancel := context.WithTimeout(ctx, reportTimeout)
+			killed, left, err := b.pid1.Sweep(bounded, sweepTimeout)
+			cancel()
+			if err == nil && left > 0 {
+				d.discard(b, "the keeper of a job was killed, and what it ran could not be ended")
+			}
+			if err != nil || killed == 0 || left > 0 {
+				return err
+			}
+		}
+	})
+}

@@ -27,7 +27,7 @@ func (b ContainerBackend) name(w Workspace) string { return b.Prefix + w.ID }
 // Open implements Backend.
 func (b ContainerBackend) Open(ctx context.Context, w Workspace) (workspace.Driver, error) {
 	o := b.Options
-	o.Name = b.name(w)
+	o.Name, o.Door = b.name(w), w.door
 	if w.Image != "" {
 		o.Image, o.Toolchain = w.Image, nil
 	}

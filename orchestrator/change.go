@@ -155,6 +155,7 @@ func (o *Orchestrator) stop(ctx context.Context, e *entry, b Backend, why string
 		return nil
 	}
 	e.letGo()
+	o.endJobs(ctx, e)
 	if err := b.Stop(ctx, w); err != nil {
 		return err
 	}

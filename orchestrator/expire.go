@@ -60,7 +60,7 @@ func (o *Orchestrator) stopIdle(ctx context.Context, e *entry) {
 	e.life.Lock()
 	defer e.life.Unlock()
 	w := e.record()
-	if stop, _ := w.expires(); stop.IsZero() || time.Now().Before(stop) || e.busy() || o.backends[w.Driver] == nil {
+	if stop, _ := w.expires(); stop.IsZero() || time.Now().Before(stop) || e.working() || o.backends[w.Driver] == nil {
 		return
 	}
 	o.metrics.expired.WithLabelValues("idle").Inc()

@@ -31,7 +31,7 @@ type Event struct {
 	Seq  int64     `json:"seq"`
 	Time time.Time `json:"time"`
 	// Type is created, claimed, started, paused, resumed, stopped, updated,
-	// removed, expired or leak.
+	// removed, expired, job-started, job-ended or leak.
 	Type      string            `json:"type"`
 	Workspace string            `json:"workspace"`
 	Name      string            `json:"name,omitempty"`
@@ -57,6 +57,8 @@ type Entry struct {
 	Args  []string `json:"args,omitempty"`
 	Shell string   `json:"shell,omitempty"`
 	Dir   string   `json:"dir,omitempty"`
+	// Job is the id of the job that it is about.
+	Job string `json:"job,omitempty"`
 	// Exit is the status of a command that has one.
 	Exit       *int    `json:"exit,omitempty"`
 	TimedOut   bool    `json:"timedOut,omitempty"`

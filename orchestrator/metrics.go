@@ -23,6 +23,7 @@ type metrics struct {
 	leaks    prometheus.Counter
 	expired  *prometheus.CounterVec
 	pool     *prometheus.CounterVec
+	jobs     *prometheus.CounterVec
 }
 
 // Phases whose time is measured.
@@ -46,17 +47,19 @@ func newMetrics(o *Orchestrator) *metrics {
 		leaks:    prometheus.NewCounter(prometheus.CounterOpts{Name: "wsctl_leaks_found_total", Help: "Containers and roots that belonged to no workspace and were removed."}),
 		expired:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wsctl_expired_total", Help: "Workspaces that were stopped or removed because their time was up."}, []string{"what"}),
 		pool:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wsctl_pool_total", Help: "Creations by whether the pool had a ready workspace."}, []string{"result"}),
+		jobs:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "wsctl_jobs_total", Help: "Jobs that have ended, by how: ok, failed, timeout, stopped or lost."}, []string{"result"}),
 	}
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	m.registry.MustRegister(m.phase, m.commands, m.changes, m.leaks, m.expired, m.pool,
+	m.registry.MustRegister(m.phase, m.commands, m.changes, m.leaks, m.expired, m.pool, m.jobs,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		gauge("wsctl_workspaces", "Workspaces there are.", func() float64 { return float64(o.count()) }),
 		gauge("wsctl_pooled", "Workspaces that wait in the pool, ready.", func() float64 { return float64(o.pooled()) }),
 		gauge("wsctl_running", "Workspaces that can run commands.", func() float64 { n, _, _, _ := o.budget.usage(); return float64(n) }),
 		gauge("wsctl_running_memory_bytes", "What the memory limits of those add up to.", func() float64 { _, n, _, _ := o.budget.usage(); return float64(n) }),
 		gauge("wsctl_running_cpus", "What their processors add up to.", func() float64 { _, _, n, _ := o.budget.usage(); return n }),
+		gauge("wsctl_jobs_running", "Jobs that run.", func() float64 { return float64(o.runningJobs()) }),
 		gauge("wsctl_queue_length", "Commands that wait for room.", func() float64 { _, _, _, n := o.budget.usage(); return float64(n) }),
 	)
 	return m

@@ -50,7 +50,7 @@ func (v observer) End(ctx context.Context, a workspace.Activity) {
 
 func (v observer) entry(ctx context.Context, a workspace.Activity) Entry {
 	who, token := caller(ctx)
-	return Entry{Who: who, Token: token, Workspace: v.e.record().ID, Op: a.Op, Path: a.Path, To: a.To, Args: a.Args, Shell: a.Shell, Dir: a.Dir}
+	return Entry{Who: who, Token: token, Workspace: v.e.record().ID, Op: a.Op, Path: a.Path, To: a.To, Args: a.Args, Shell: a.Shell, Dir: a.Dir, Job: jobOf(ctx)}
 }
 
 // caller names who a call is from.

@@ -23,6 +23,7 @@ type entry struct {
 	after   func()               // follows the end of ws
 	opening chan struct{}        // closed when an opening under way is done
 	users   int                  // calls under way
+	jobs    int                  // that run
 	room    func()               // gives back its part of the budget; nil: it has none
 	dirty   bool                 // Used is newer than the database
 }
@@ -37,6 +38,19 @@ func (e *entry) busy() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.users > 0
+}
+
+// working reports whether calls are under way, or jobs.
+func (e *entry) working() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.users+e.jobs > 0
+}
+
+func (e *entry) addJobs(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.jobs += n
 }
 
 // Open returns the workspace with that id or name, for as long as one call
@@ -106,6 +120,9 @@ func (e *entry) done() {
 
 // openWorkspace opens w; after follows its end.
 func (o *Orchestrator) openWorkspace(ctx context.Context, e *entry, w Workspace) (ws *workspace.Workspace, after func(), err error) {
+	if w.door, err = o.doorOf(w.ID); err != nil {
+		return nil, nil, err
+	}
 	b, ok := o.backends[w.Driver]
 	if !ok {
 		return nil, nil, workspace.Errorf(workspace.ErrUnsupported, "open", w.Name, "this server has no workspaces of the kind %s", w.Driver)

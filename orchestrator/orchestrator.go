@@ -42,6 +42,8 @@ type Config struct {
 	// Pool is how many workspaces wait, ready, for a Create without an image,
 	// network, limits or source.
 	Pool int
+	// Jobs bound the jobs of each workspace.
+	Jobs JobLimits
 	// Snapshots returns what keeps states of a workspace that is being opened,
 	// by its files, and a function that is called when it has been closed; nil:
 	// there are none. dir is where those of a root of the orchestrator's own
@@ -74,6 +76,7 @@ type Orchestrator struct {
 	budget   *budget
 	backends map[string]Backend
 	roots    *host.Root // the directory of the roots that are made here
+	jobs     *jobs
 
 	life context.Context //nolint:containedctx // until Close
 	end  context.CancelFunc
@@ -122,10 +125,13 @@ func Open(ctx context.Context, cfg Config) (*Orchestrator, error) {
 	o := &Orchestrator{
 		cfg: cfg, log: cfg.Logger, events: newEvents(), budget: newBudget(cfg.Budget),
 		refill: make(chan struct{}, 1), entries: map[string]*entry{}, names: map[string]string{},
+		jobs: &jobs{limits: cfg.Jobs.withDefaults(), all: map[string]*job{}},
 	}
 	o.metrics = newMetrics(o)
 	o.life, o.end = context.WithCancel(context.Background())
 	if err := o.open(ctx); err != nil {
+		o.end()
+		o.work.Wait()
 		o.release()
 		return nil, err
 	}
@@ -151,6 +157,9 @@ func (o *Orchestrator) open(ctx context.Context) (err error) {
 		return workspace.Errorf(workspace.ErrIO, "open", roots, "%w", err)
 	}
 	if o.roots, err = host.OpenRoot(roots, host.RootOptions{Logger: o.log}); err != nil {
+		return err
+	}
+	if err := o.openJobs(); err != nil {
 		return err
 	}
 	instance, err := o.store.meta(ctx, "instance", strings.ToLower(rand.Text())[:8])

@@ -43,6 +43,7 @@ func (o *Orchestrator) remove(ctx context.Context, e *entry, event, why string) 
 // then the root, last what is known of it. e.life is held.
 func (o *Orchestrator) discard(ctx context.Context, e *entry) error {
 	e.letGo()
+	o.endJobs(ctx, e)
 	w := e.record()
 	if b, ok := o.backends[w.Driver]; ok {
 		if err := b.Stop(ctx, w); err != nil {
@@ -56,6 +57,9 @@ func (o *Orchestrator) discard(ctx context.Context, e *entry) error {
 		if err := o.removeSnapshots(w); err != nil {
 			return err
 		}
+	}
+	if err := o.dropJobs(ctx, e); err != nil {
+		return err
 	}
 	if err := o.store.delete(ctx, w.ID); err != nil {
 		return err
@@ -93,6 +97,9 @@ func (o *Orchestrator) recover(ctx context.Context) error {
 		default:
 			o.takeOver(ctx, e)
 		}
+	}
+	if err := o.recoverJobs(ctx); err != nil {
+		return err
 	}
 	for _, e := range unfinished {
 		// Nobody was told of the one, and everybody of the other's end. What
@@ -147,7 +154,7 @@ func (o *Orchestrator) removeLeaks(ctx context.Context) error {
 			o.leak(d.Name(), o.removeRoot(ctx, d.Name()))
 		}
 	}
-	return nil
+	return o.removeJobLeaks()
 }
 
 func (o *Orchestrator) leak(id string, err error) {

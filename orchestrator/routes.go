@@ -21,7 +21,7 @@ import (
 func (o *Orchestrator) Routes() []remote.Route {
 	admin := []remote.Scope{remote.Admin}
 	const one = "/v1/workspaces/{workspace}"
-	return []remote.Route{
+	return append(o.jobRoutes(), []remote.Route{
 		{Method: "GET", Path: "/v1/workspaces", Open: true, Serve: o.serveList},
 		{Method: "POST", Path: "/v1/workspaces", Scopes: admin, Serve: o.serveCreate},
 		{Method: "POST", Path: "/v1/uploads", Scopes: admin, Serve: o.serveUpload},
@@ -34,7 +34,7 @@ func (o *Orchestrator) Routes() []remote.Route {
 		{Method: "GET", Path: "/v1/events", Scopes: admin, Serve: o.serveEvents},
 		{Method: "GET", Path: "/v1/audit", Scopes: admin, Serve: o.serveAudit},
 		{Method: "GET", Path: "/v1/metrics", Scopes: admin, Serve: o.serveMetrics},
-	}
+	}...)
 }
 
 func (o *Orchestrator) serveList(w http.ResponseWriter, r *http.Request, c *remote.Call) error {

@@ -169,7 +169,7 @@ func TestRoutesAreClosed(t *testing.T) {
 	h, a := served(t, o)
 	nobody := token(t, a, remote.Grant{Scopes: []remote.Scope{remote.Read}, Workspaces: []string{"none"}})
 	for _, r := range o.Routes() {
-		path := strings.ReplaceAll(r.Path, "{workspace}", w.ID)
+		path := strings.NewReplacer("{workspace}", w.ID, "{job}", "aaaa").Replace(r.Path)
 		for what, header := range map[string]string{"no token": "", "a token for another": "Bearer " + string(nobody)} {
 			req, err := http.NewRequestWithContext(context.Background(), r.Method, h.URL+path, strings.NewReader("{}"))
 			if err != nil {

@@ -93,6 +93,10 @@ type Workspace struct {
 	Created time.Time `json:"created"`
 	// Used is when something was last done in it, to about ten seconds.
 	Used time.Time `json:"used"`
+
+	// door is where keepers of its jobs get their files; only a back end is
+	// told of it.
+	door string
 }
 
 // managed reports whether the root is the orchestrator's own, to be removed with

@@ -25,9 +25,6 @@ type Door struct {
 	dir      *os.File
 }
 
-// maxStrangers is how many connections without the token a start bears.
-const maxStrangers = 64
-
 // OpenDoor makes a socket in dir, which is mounted where the keeper is.
 func OpenDoor(dir string) (*Door, error) {
 	held, err := os.Open(dir)
@@ -68,7 +65,7 @@ func (d *Door) HandOver(ctx context.Context, token string, files []*os.File, fai
 		}
 		_ = d.listener.SetDeadline(time.Unix(1, 0))
 	}()
-	for range maxStrangers {
+	for {
 		conn, err := d.listener.AcceptUnix()
 		if err != nil {
 			select {
@@ -79,7 +76,7 @@ func (d *Door) HandOver(ctx context.Context, token string, files []*os.File, fai
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return fmt.Errorf("spool: the keeper of the job does not come: %w", err)
+			return fmt.Errorf("spool: the keeper of the job does not come, or something in the workspace keeps it away: %w", err)
 		}
 		err = HandOver(ctx, conn, token, files)
 		_ = conn.Close()
@@ -87,7 +84,6 @@ func (d *Door) HandOver(ctx context.Context, token string, files []*os.File, fai
 			return err
 		}
 	}
-	return errors.New("spool: something in the workspace keeps the keeper of the job away")
 }
 
 // Close removes the socket.

@@ -3,16 +3,19 @@
 package spool
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/wsctl/wsctl/keeper"
+	"github.com/wsctl/wsctl/wrapper"
 )
 
 // ErrGone: the job's keeper has ended, so nobody takes input or signals.
@@ -43,6 +46,9 @@ const (
 type Spool struct {
 	dir int
 }
+
+// NewSeal returns a secret for a job, which its end is told with.
+func NewSeal() (string, error) { return wrapper.NewToken(rand.Reader) }
 
 // Create makes the directory of a new job, mode 0700, and the files in it. The
 // files are for [HandOver], in the order of keeper.JobFile; the caller closes them
@@ -180,17 +186,17 @@ func (s *Spool) End(seal string) (end keeper.JobEnd, ok bool, err error) {
 // Send gives the keeper a frame: keeper.JobSignal, JobStop or JobEndInput. ErrGone
 // when there is none any more; ErrFull when it does not listen.
 func (s *Spool) Send(frame []byte) error {
-	n, err := s.write(controlName, frame)
-	if err == nil && n < len(frame) {
-		return ErrFull
-	}
+	_, err := s.write(controlName, frame, time.Now().Add(sendTime))
 	return err
 }
 
-// Input writes to the job's standard input, as much as goes at once. ErrGone when
-// nobody reads it any more.
-func (s *Spool) Input(p []byte) (n int, err error) {
-	n, err = s.write(inputName, p)
+// sendTime is how long a keeper may take to make room for a frame.
+const sendTime = time.Second
+
+// Input writes to the job's standard input what goes before the deadline. ErrGone
+// when nobody reads it any more.
+func (s *Spool) Input(p []byte, deadline time.Time) (n int, err error) {
+	n, err = s.write(inputName, p, deadline)
 	if errors.Is(err, ErrFull) {
 		err = nil
 	}
@@ -199,7 +205,7 @@ func (s *Spool) Input(p []byte) (n int, err error) {
 
 // write writes to a FIFO. SIGPIPE does not come of it: the runtime ignores that
 // for descriptors above 2.
-func (s *Spool) write(name string, p []byte) (int, error) {
+func (s *Spool) write(name string, p []byte, deadline time.Time) (int, error) {
 	fd, err := s.open(name, unix.O_WRONLY, unix.S_IFIFO)
 	if errors.Is(err, syscall.ENXIO) {
 		return 0, ErrGone
@@ -207,25 +213,19 @@ func (s *Spool) write(name string, p []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer unix.Close(fd)
-	for n := 0; ; {
-		m, err := unix.Write(fd, p[n:])
-		switch {
-		case errors.Is(err, unix.EINTR):
-			continue
-		case errors.Is(err, unix.EAGAIN) && n > 0:
-			return n, nil
-		case errors.Is(err, unix.EAGAIN):
-			return 0, ErrFull
-		case errors.Is(err, unix.EPIPE):
-			return n, ErrGone
-		case err != nil:
-			return n, &os.PathError{Op: "write", Path: name, Err: err}
-		}
-		if n += m; n == len(p) {
-			return n, nil
-		}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	if err := f.SetWriteDeadline(deadline); err != nil {
+		return 0, err
 	}
+	n, err := f.Write(p)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return n, ErrFull
+	case errors.Is(err, unix.EPIPE):
+		return n, ErrGone
+	}
+	return n, err
 }
 
 // Watch calls rang whenever the job has written more, until its keeper is gone or

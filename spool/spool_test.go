@@ -169,13 +169,11 @@ func TestInput(t *testing.T) {
 	j := start(t, workspace.Command{Shell: "cat"}, func(j *workspace.Job) { j.Input = true })
 	want := strings.Repeat("0123456789\n", 30000)
 	for rest := want; rest != ""; {
-		n, err := j.Input([]byte(rest[:min(len(rest), 50000)]))
+		n, err := j.Input([]byte(rest[:min(len(rest), 100000)]), time.Now().Add(10*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rest = rest[n:]; n == 0 {
-			<-j.rings
-		}
+		rest = rest[n:]
 	}
 	if err := j.Send(keeper.JobEndInput()); err != nil {
 		t.Fatal(err)
@@ -186,7 +184,7 @@ func TestInput(t *testing.T) {
 	if got := j.text(t, spool.Stdout); got != want {
 		t.Errorf("%d of %d bytes", len(got), len(want))
 	}
-	if _, err := j.Input([]byte("x")); err != spool.ErrGone {
+	if _, err := j.Input([]byte("x"), time.Now().Add(time.Second)); err != spool.ErrGone {
 		t.Errorf("input after the end: %v", err)
 	}
 }

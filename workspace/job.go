@@ -24,6 +24,9 @@ type JobStarter interface {
 	// StartJob starts c, whose Timeout and KillGrace are kept by what runs it,
 	// and returns when it runs. ctx bounds the start alone.
 	StartJob(ctx context.Context, c Command, j Job) error
+	// SweepJobs ends what jobs have left whose keepers were killed, as far as
+	// that can be found.
+	SweepJobs(ctx context.Context) error
 }
 
 // StartJob starts a command that outlives this process, and returns when it runs.
@@ -70,4 +73,20 @@ func (w *Workspace) StartJob(ctx context.Context, c Command, j Job) error {
 		return wrap(err, ErrIO, op, "")
 	}
 	return nil
+}
+
+// SweepJobs ends what jobs have left whose keepers were killed. UNSUPPORTED when
+// the driver has no jobs.
+func (w *Workspace) SweepJobs(ctx context.Context) error {
+	const op = "job"
+	starter, ok := w.driver.(JobStarter)
+	if !ok {
+		return unsupported(op, "this kind of workspace has no jobs")
+	}
+	call, err := w.begin(ctx, op)
+	if err != nil {
+		return err
+	}
+	defer call.finish()
+	return wrap(starter.SweepJobs(call), ErrIO, op, "")
 }
