@@ -14,7 +14,6 @@ type jobStreams struct {
 	grace  time.Duration
 	stdin  *os.File // the command's
 	hold   *os.File // the writing end of it; nil: ended
-	ours   []*os.File
 	theirs []*os.File
 	kept   [2]*spooler
 }
