@@ -63,6 +63,7 @@ var testAlso = map[string]map[string]string{
 	"tools":                {"host": "tools are tried on a real directory"},
 	"search":               {"host": "what is searched in tests is a real directory"},
 	"mcpserver":            {"host": "tools are served over a real directory", "snapshot": "and its kept states"},
+	"spool":                {"host": "jobs of tests are real ones"},
 	"remote": {
 		"host":      "what is served in tests is real",
 		"keeper":    "and ends what escapes, as on a server",

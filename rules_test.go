@@ -33,7 +33,11 @@ var hostFiles = map[string]string{
 	"snapshot/directory.go": "the store, which lies outside the root",
 	"snapshot/fork.go":      "a new directory, before anybody can reach it",
 
+	"spool/": "the server's own directory, and in it what no command can reach",
+
 	"orchestrator/orchestrator.go": "the server's own directory",
+	"orchestrator/job_run.go":      "what jobs have written, in it",
+	"orchestrator/job_keep.go":     "the same",
 	"orchestrator/audit.go":        "the server's own log",
 	"orchestrator/store.go":        "the server's own database",
 	"orchestrator/roots.go":        "new roots, before anybody can reach them",
