@@ -49,6 +49,16 @@ func copyModule(t testing.TB, module, to string) {
 	}
 }
 
+// goEnv is what go env says on the host.
+func goEnv(t testing.TB, name string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
 // goVerdict runs go test on the host, offline, and returns whether it passes.
 func goVerdict(t testing.TB, dir string, args ...string) (passes bool, output string) {
 	t.Helper()
@@ -65,11 +75,9 @@ func TestModulesOfOthersHaveTheVerdictOfTheHost(t *testing.T) {
 	t.Parallel()
 	enginetest.Client(t)
 	root := goProject(t)
-	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	modCache := strings.TrimSpace(string(cache))
+	modCache, buildCache := goEnv(t, "GOMODCACHE"), goEnv(t, "GOCACHE")
+	// The toolchain is the host's, so what it has built is good inside.
+	build := []string{"--mount", buildCache + ":/build:rw", "-e", "GOCACHE=/build"}
 	for _, c := range []struct {
 		module string
 		test   []string
@@ -87,11 +95,11 @@ func TestModulesOfOthersHaveTheVerdictOfTheHost(t *testing.T) {
 			dir := filepath.Join(root, name)
 			copyModule(t, c.module, dir)
 			hostPasses, hostOutput := goVerdict(t, dir, c.test...)
-			args := []string{"run", "-q", "--root", root, "--dir", name}
+			args := append([]string{"run", "-q", "--root", root, "--dir", name}, build...)
 			if c.dependencies {
 				args = append(args, "--mount", modCache+":/modules", "-e", "GOMODCACHE=/modules", "-e", "GOFLAGS=-mod=mod")
 			}
-			got := run(t, append(append(args, "--", "go", "test"), c.test...)...)
+			got := run(t, append(append(args, "--", "go", "test", "-count=1"), c.test...)...)
 			if !hostPasses {
 				t.Fatalf("the host's verdict is a failure, which shows little: %s", hostOutput)
 			}
@@ -106,7 +114,8 @@ func TestModulesOfOthersHaveTheVerdictOfTheHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		writeModule(t, dir)
-		args := []string{"run", "-q", "--root", root, "--dir", "failing", "--", "go", "test", "./..."}
+		args := append([]string{"run", "-q", "--root", root, "--dir", "failing"}, build...)
+		args = append(args, "--", "go", "test", "./...")
 		run(t, args...).must(t)
 		bad := "package sum\n\nimport \"testing\"\n\nfunc TestBad(t *testing.T) { t.Error(\"it is bad\") }\n"
 		if err := os.WriteFile(filepath.Join(dir, "bad_test.go"), []byte(bad), 0o644); err != nil {
