@@ -15,9 +15,9 @@ import (
 )
 
 const eventsLong = `Print what happened to the workspaces of a server: created, started, paused, resumed,
-stopped, updated, removed, expired. Without --remote it is that of your own server. It
-takes a token with the scope admin. The last thousand or so since the server was
-started are kept.`
+stopped, updated, removed, expired; and to jobs: job-started, job-ended. Without
+--remote it is that of your own server. It takes a token with the scope admin. The
+last thousand or so since the server was started are kept.`
 
 const eventsExample = `  wsctl events --follow
   wsctl events --json | jq -r 'select(.type == "expired") | .name'`

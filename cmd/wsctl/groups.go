@@ -9,7 +9,7 @@ var verbGroups = []struct {
 	verbs []string
 }{
 	{"Sandboxes", []string{"run", "shell", "doctor", "ps", "reap"}},
-	{"Workspaces that stay", []string{"up", "exec", "ls", "inspect", "pause", "resume", "cp", "down", "prune"}},
+	{"Workspaces that stay", []string{"up", "exec", "job", "logs", "attach", "ls", "inspect", "pause", "resume", "cp", "down", "prune"}},
 	{"Files", []string{"file", "grep", "glob", "status"}},
 	{"Snapshots", []string{"snapshot", "rewind", "review"}},
 	{"Agents", []string{"mcp", "tool"}},

@@ -15,6 +15,6 @@ func workspaceVerbs(a *app) []*cobra.Command {
 		newUpCommand(a), newExecCommand(a), newLsCommand(a), newInspectCommand(a),
 		newPauseCommand(a), newResumeCommand(a), newDownCommand(a), newPruneCommand(a),
 		newCpCommand(a), newServeCommand(a), newTokenCommand(a), newContextCommand(a),
-		newAuditCommand(a), newEventsCommand(a),
+		newAuditCommand(a), newEventsCommand(a), newJobCommand(a), newLogsCommand(a), newAttachCommand(a),
 	}
 }
