@@ -10,7 +10,7 @@ import (
 
 // mostAgain is how many tests may fail and be run again. More than these have a
 // cause that they share.
-const mostAgain = 8
+const mostAgain = 20
 
 // again runs each test that failed in this pass once more, alone. The contract has
 // limits of time, and beside other packages on a small machine one may be missed.
