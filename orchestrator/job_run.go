@@ -259,6 +259,9 @@ func (o *Orchestrator) jobOver(ctx context.Context, j *job) {
 		r.exited(end)
 	} else {
 		r.State, r.Detail = JobLost, o.whyLost(ctx, j, r)
+		if ctx.Err() != nil {
+			return // the next orchestrator finds out
+		}
 		now := time.Now()
 		r.Ended, r.Duration = &now, now.Sub(r.Created)
 		r.measure(j.dir)
@@ -341,7 +344,7 @@ func (o *Orchestrator) whyLost(ctx context.Context, j *job, r jobRecord) string 
 		return "this server has no workspaces of the kind " + w.Driver
 	}
 	const killed = "its keeper was killed, by a command of the workspace or for want of memory"
-	for tries := 1; ; tries++ {
+	for until := time.Now().Add(sweepTime); ; {
 		running, err := b.Running(ctx, w)
 		switch {
 		case err != nil:
@@ -359,15 +362,23 @@ func (o *Orchestrator) whyLost(ctx context.Context, j *job, r jobRecord) string 
 		switch {
 		case err == nil:
 			return killed + "; what it had started was ended"
-		case tries == sweepTries:
+		case ctx.Err() != nil, time.Now().After(until):
 			return killed + ", and what it had started may live on until the workspace is stopped: " + err.Error()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sweepPause):
 		}
 	}
 }
 
-// sweepTries is how often it is tried to end what a job has left: the engine takes
-// a moment to see that a container has ended.
-const sweepTries = 3
+// sweepTime is how long it is tried to end what a job has left, and sweepPause the
+// time between two tries: a busy engine takes seconds to see that a container has
+// ended.
+const (
+	sweepTime  = 10 * time.Second
+	sweepPause = 200 * time.Millisecond
+)
 
 func (o *Orchestrator) emitJob(what string, j Job) {
 	detail := j.ID
