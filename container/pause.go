@@ -67,7 +67,31 @@ func (w Detached) Pause(ctx context.Context, e *Engine) error {
 // Resume lets them go on. NOT_STARTED when it does not run; it is no failure that
 // it is not paused.
 func (w Detached) Resume(ctx context.Context, e *Engine) error {
-	return w.notStarted("resume", e.thaw(ctx, w.ID))
+	if err := e.thaw(ctx, w.ID); err != nil {
+		return w.notStarted("resume", err)
+	}
+	return w.notStarted("resume", e.settled(ctx, w.ID))
+}
+
+// settled waits, for freezeTime at most, until the engine has not called a container
+// that runs paused for settleTime: a command that comes next would be refused.
+func (e *Engine) settled(ctx context.Context, id string) error {
+	runs := time.Now()
+	for end := runs.Add(freezeTime); time.Since(runs) <= settleTime && time.Now().Before(end); {
+		state, err := e.state(ctx, id)
+		if err != nil {
+			return err
+		}
+		if state.Paused {
+			runs = time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return engineError(ctx, "resume", ctx.Err())
+		case <-time.After(freezePoll):
+		}
+	}
+	return nil
 }
 
 // notStarted tells what errNotRunning means to who names a workspace.

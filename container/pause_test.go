@@ -177,7 +177,15 @@ func pauseInAStorm(t *testing.T, keeper bool) {
 		}
 		t.Logf("%s: %d commands, %d refused", who, ran, busy)
 	}
-	exec(t, adopt(t, e, o.Name), "true")
+	// The engine tells what it has done by events, which come late when it is busy.
+	w := adopt(t, e, o.Name)
+	eventually(t, "commands run again", 20*time.Second, func() bool {
+		_, err := w.Exec(t.Context(), workspace.Command{Args: []string{"true"}})
+		if err != nil && !errors.Is(err, workspace.ErrBusy) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 }
 
 // refusing passes everything on to an engine but what refuse is true of: that it

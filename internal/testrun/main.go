@@ -107,8 +107,9 @@ func list(s string) []string {
 }
 
 // parallel is how many parallel tests of a package run at once. They wait for
-// processes and containers more than they compute.
-func parallel() int { return 4 * runtime.GOMAXPROCS(0) }
+// processes and containers more than they compute; with more of them the engine,
+// which computes too, misses the limits of time that they ask for.
+func parallel() int { return 2 * runtime.GOMAXPROCS(0) }
 
 // goTest runs go test on the packages, results never taken from the cache:
 // an engine and a kernel are no inputs that the cache knows.
