@@ -42,7 +42,7 @@ var layers = map[string][]string{
 	"cmd/wsctl":            {"workspace", "review", "host", "wrapper", "keeper", "reaper", "container", "snapshot", "search", "tools", "mcpserver", "remote", "orchestrator"},
 
 	// Support of tests and measurements; nothing above imports it but tests.
-	"internal/bench":            {"workspace", "host", "snapshot", "container", "keeper", "reaper", "search", "tools", "remote"},
+	"internal/bench":            {"workspace", "host", "snapshot", "container", "keeper", "reaper", "search", "tools", "remote", "orchestrator"},
 	"internal/enginetest":       {},
 	"internal/enginetest/probe": {},
 	"internal/testrun":          {},

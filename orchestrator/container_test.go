@@ -251,6 +251,15 @@ func TestPool(t *testing.T) {
 	}
 	_, err := o.Create(t.Context(), orchestrator.Spec{Name: "other"})
 	wantCode(t, "a taken name", err, workspace.ErrExists)
+	// A server that is to have none ready gives up what waits.
+	pooled(t, o, 1)
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.Pool = 0
+	o = open(t, c)
+	pooled(t, o, 0)
+	await(2)
 }
 
 // What a server that was killed left half done is gone with the next start: a

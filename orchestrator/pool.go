@@ -140,6 +140,7 @@ func (o *Orchestrator) fillPool(ctx context.Context) {
 	retry := time.NewTicker(30 * time.Second)
 	defer retry.Stop()
 	for {
+		o.trimPool(ctx)
 		for o.pooled() < o.cfg.Pool && ctx.Err() == nil {
 			if err := o.addPooled(ctx); err != nil {
 				if ctx.Err() == nil {
@@ -153,6 +154,22 @@ func (o *Orchestrator) fillPool(ctx context.Context) {
 			return
 		case <-o.refill:
 		case <-retry.C:
+		}
+	}
+}
+
+// trimPool gives up what is over: an earlier process was to have more ready.
+func (o *Orchestrator) trimPool(ctx context.Context) {
+	for o.pooled() > o.cfg.Pool && ctx.Err() == nil {
+		e := o.takePooled()
+		if e == nil {
+			return
+		}
+		err := o.discard(ctx, e)
+		e.life.Unlock()
+		if err != nil {
+			o.log.Warn("a workspace that the pool no longer needs cannot be removed; it is tried again", "workspace", e.w.ID, "err", err)
+			return
 		}
 	}
 }

@@ -41,7 +41,8 @@ func measureExec(ctx context.Context, r *report, o options) error {
 	return errors.Join(err, b.close())
 }
 
-func (b *bed) open(ctx context.Context, o options) (err error) {
+// connect finds the built programs and the engine, and makes what both need.
+func (b *bed) connect(ctx context.Context, o options) (err error) {
 	if b.bin, err = filepath.Abs(o.bin); err != nil {
 		return err
 	}
@@ -62,12 +63,20 @@ func (b *bed) open(ctx context.Context, o options) (err error) {
 	if b.image, err = b.raw.busyBox(ctx); err != nil {
 		return err
 	}
-	if b.engine, err = container.Connect(ctx, container.EngineOptions{Host: b.raw.cli.DaemonHost(), CertDir: os.Getenv("DOCKER_CERT_PATH")}); err != nil {
+	b.engine, err = container.Connect(ctx, container.EngineOptions{Host: b.raw.cli.DaemonHost(), CertDir: os.Getenv("DOCKER_CERT_PATH")})
+	return err
+}
+
+// options are those of every container here.
+func (b *bed) options() container.Options {
+	return container.Options{Image: b.image, CacheDir: filepath.Join(b.dir, "cache"), Keeper: filepath.Join(b.bin, "wskeeper")}
+}
+
+func (b *bed) open(ctx context.Context, o options) error {
+	if err := b.connect(ctx, o); err != nil {
 		return err
 	}
-	d, err := container.New(ctx, b.engine, b.root(), container.Options{
-		Image: b.image, CacheDir: filepath.Join(b.dir, "cache"), Keeper: filepath.Join(b.bin, "wskeeper"),
-	})
+	d, err := container.New(ctx, b.engine, b.root(), b.options())
 	if err != nil {
 		return err
 	}

@@ -15,12 +15,15 @@ import (
 )
 
 // measureOrchestrator measures what a server adds.
-func measureOrchestrator(ctx context.Context, r *report, _ options) error {
+func measureOrchestrator(ctx context.Context, r *report, o options) error {
 	t, err := openTree()
 	if err != nil {
 		return err
 	}
-	return errors.Join(t.wire(ctx, r), t.close())
+	if err := errors.Join(t.wire(ctx, r), t.close()); err != nil {
+		return err
+	}
+	return measureClaim(ctx, r, o)
 }
 
 // wire reads a small file over the wire, with a token, through the whole of both
