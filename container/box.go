@@ -146,14 +146,17 @@ func (e *Engine) remove(ctx context.Context, key, ref string) error {
 
 // listed tells whether the engine lists the container, in whatever state. For a
 // moment a removal is over for those who ask for the container and not for those
-// who list.
+// who list. What is listed without a name is gone: an engine whose removal meets a
+// late event of the container's (20.10 does) lists such a shadow for as long as it runs.
 func (e *Engine) listed(ctx context.Context, key, ref string) (bool, error) {
 	list, err := e.cli.ContainerList(ctx, container.ListOptions{All: true, Filters: filters.NewArgs(filters.Arg(key, ref))})
 	if err != nil {
 		return false, err
 	}
 	// The filters also find what begins with ref.
-	return slices.ContainsFunc(list, func(c container.Summary) bool { return c.ID == ref || slices.Contains(c.Names, "/"+ref) }), nil
+	return slices.ContainsFunc(list, func(c container.Summary) bool {
+		return len(c.Names) > 0 && (c.ID == ref || slices.Contains(c.Names, "/"+ref))
+	}), nil
 }
 
 // alive tells, cheaply, whether commands can run: "" for yes, else why the

@@ -5,6 +5,7 @@ package container_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -531,5 +532,30 @@ func TestDefaultName(t *testing.T) {
 		if container.ValidName(bad) {
 			t.Errorf("%q is no name", bad)
 		}
+	}
+}
+
+// An engine whose removal of a container has met a late event of it goes on listing
+// it, without its names. It is gone all the same.
+func TestShadowOfARemovedContainerIsNone(t *testing.T) {
+	t.Parallel()
+	e, root, o := connect(t), newRoot(t), named(t)
+	d := up(t, e, root, o)
+	shadowed := between(t, func(pass http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/containers/json") && strings.Contains(r.URL.RawQuery, d.ID) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = io.WriteString(w, `[{"Id":"`+d.ID+`","Names":[],"State":"removing"}]`)
+				return
+			}
+			pass.ServeHTTP(w, r)
+		})
+	})
+	begun := time.Now()
+	if err := d.Remove(t.Context(), shadowed, o.CacheDir); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(begun); took > 15*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }

@@ -58,7 +58,8 @@ func Below(t testing.TB, dir string) []Left {
 }
 
 // mounting goes by the mounts, which the engine knows of every container, and
-// not by labels, which are what the code under test may get wrong.
+// not by labels, which are what the code under test may get wrong. What has no name
+// is the shadow of a container that is gone, which the engine lists for ever.
 func mounting(ctx context.Context, cli *client.Client, dir string) ([]Left, error) {
 	all, err := cli.ContainerList(ctx, container.ListOptions{All: true})
 	if err != nil {
@@ -66,6 +67,9 @@ func mounting(ctx context.Context, cli *client.Client, dir string) ([]Left, erro
 	}
 	var found []Left
 	for _, c := range all {
+		if len(c.Names) == 0 {
+			continue
+		}
 		for _, m := range c.Mounts {
 			if m.Source == dir || strings.HasPrefix(m.Source, dir+"/") {
 				found = append(found, Left{ID: c.ID, Name: strings.Join(c.Names, ","), State: string(c.State)})
