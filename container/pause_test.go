@@ -265,3 +265,10 @@ func TestPauseOfWhatCannotBeFrozen(t *testing.T) {
 	}
 	exec(t, w, "true")
 }
+
+func brief(out *workspace.Output) string {
+	if out == nil {
+		return "no output"
+	}
+	return fmt.Sprintf("status %d, signal %v, timed out %v, %d bytes %.40q, %d bytes %.80q, recreated %q", out.ExitCode, out.Signal, out.TimedOut, len(out.Stdout), out.Stdout, len(out.Stderr), out.Stderr, out.Recreated)
+}

@@ -233,13 +233,6 @@ func (s *soak) harm(stop time.Time) {
 	}
 }
 
-func brief(out *workspace.Output) string {
-	if out == nil {
-		return "no output"
-	}
-	return fmt.Sprintf("status %d, signal %v, timed out %v, %d bytes %.40q, %d bytes %.80q, recreated %q", out.ExitCode, out.Signal, out.TimedOut, len(out.Stdout), out.Stdout, len(out.Stderr), out.Stderr, out.Recreated)
-}
-
 // running counts the processes with a word in their arguments.
 func running(t testing.TB, word string) int {
 	t.Helper()
