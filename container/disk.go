@@ -261,8 +261,10 @@ func (k *disk) end(ctx context.Context, why error, all bool) {
 	}
 	k.mu.Unlock()
 	var ending sync.WaitGroup
+	ended := all
 	for _, w := range running {
 		if w.over.CompareAndSwap(nil, &why) {
+			ended = true
 			ending.Go(func() { _ = w.Stop(0) })
 		}
 	}
@@ -270,8 +272,11 @@ func (k *disk) end(ctx context.Context, why error, all bool) {
 	if all {
 		k.endAll(ctx)
 	}
-	// What they wrote until they were dead is no sign that something writes still.
-	_ = k.look(ctx)
+	if ended {
+		// What they wrote until they were dead is no sign that something writes
+		// still.
+		_ = k.look(ctx)
+	}
 }
 
 // close ends the watch.
