@@ -76,14 +76,11 @@ func (w Detached) Resume(ctx context.Context, e *Engine) error {
 // settled waits, for freezeTime at most, until the engine has not called a container
 // that runs paused for settleTime: a command that comes next would be refused.
 func (e *Engine) settled(ctx context.Context, id string) error {
-	runs := time.Now()
-	for end := runs.Add(freezeTime); time.Since(runs) <= settleTime && time.Now().Before(end); {
+	var runs steady
+	for end := time.Now().Add(freezeTime); time.Now().Before(end); {
 		state, err := e.state(ctx, id)
-		if err != nil {
+		if err != nil || runs.told(!state.Paused) {
 			return err
-		}
-		if state.Paused {
-			runs = time.Now()
 		}
 		select {
 		case <-ctx.Done():
@@ -92,6 +89,21 @@ func (e *Engine) settled(ctx context.Context, id string) error {
 		}
 	}
 	return nil
+}
+
+// steady is what the engine may go on telling: only what it tells for settleTime
+// without a break is believed.
+type steady struct{ since time.Time }
+
+// told takes what the engine says now, and tells whether that is to be believed.
+func (s *steady) told(is bool) bool {
+	switch {
+	case !is:
+		s.since = time.Time{}
+	case s.since.IsZero():
+		s.since = time.Now()
+	}
+	return is && time.Since(s.since) > settleTime
 }
 
 // notStarted tells what errNotRunning means to who names a workspace.
@@ -126,19 +138,15 @@ const (
 // for right before it died are waited for.
 func (e *Engine) freeze(ctx context.Context, id string) error {
 	const op = "pause"
-	var paused time.Time // since when it is said to be
+	var paused steady
 	var refused error
 	for end := time.Now().Add(freezeTime); ; {
 		// The engine answers this when no exec of the container is on its way.
 		state, err := e.state(ctx, id)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case !state.Paused:
-			paused = time.Time{}
-		case paused.IsZero():
-			paused = time.Now()
-		case refused != nil && time.Since(paused) > settleTime:
+		}
+		if paused.told(state.Paused) && refused != nil {
 			return nil
 		}
 		if time.Now().After(end) {
@@ -166,22 +174,15 @@ func (e *Engine) tryFreeze(ctx context.Context, id string) error {
 // thaw is the opposite of freeze.
 func (e *Engine) thaw(ctx context.Context, id string) error {
 	const op = "resume"
-	var runs time.Time // since when it is said not to be paused
+	var runs steady
 	for end := time.Now().Add(freezeTime); ; {
 		refused := e.cli.ContainerUnpause(ctx, id)
 		if refused == nil {
 			return nil
 		}
 		state, err := e.state(ctx, id)
-		switch {
-		case err != nil:
+		if err != nil || runs.told(!state.Paused) {
 			return err
-		case state.Paused:
-			runs = time.Time{}
-		case runs.IsZero():
-			runs = time.Now()
-		case time.Since(runs) > settleTime:
-			return nil
 		}
 		if time.Now().After(end) {
 			return workspace.Errorf(workspace.ErrIO, op, "", "the container could not be resumed within %v; look at the engine's log: %w", freezeTime, refused)
