@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"errors"
 	"syscall"
 	"time"
 
@@ -126,11 +125,7 @@ func runJob(e *events, job *Job, files []int, conn int) int {
 		what, err = c.start()
 	}
 	if err != nil {
-		var errno unix.Errno
-		if !errors.As(err, &errno) {
-			errno = unix.EIO
-		}
-		_ = writeAll(conn, failedAnswer(what, errno))
+		_ = writeAll(conn, failedAnswer(what, errnoOf(err)))
 		return exitOK
 	}
 	c.streams.begin()

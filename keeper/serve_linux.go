@@ -99,11 +99,7 @@ func (s *server) run(o *order) (more bool, code int) {
 	}
 	c := &command{server: s, order: o}
 	if what, err := c.start(); err != nil {
-		var errno unix.Errno
-		if !errors.As(err, &errno) {
-			errno = unix.EIO
-		}
-		return mark(o.token, "fail "+o.seal+" "+what+" "+strconv.Itoa(int(errno))) == nil, exitOK
+		return mark(o.token, "fail "+o.seal+" "+what+" "+strconv.Itoa(int(errnoOf(err)))) == nil, exitOK
 	}
 	owned := c.wait()
 	c.end(owned)
@@ -121,6 +117,15 @@ func (s *server) run(o *order) (more bool, code int) {
 	}
 	s.deafen()
 	return true, 0
+}
+
+// errnoOf is the number that a start has failed with.
+func errnoOf(err error) unix.Errno {
+	var errno unix.Errno
+	if !errors.As(err, &errno) {
+		return unix.EIO
+	}
+	return errno
 }
 
 // inTime tells whether the order may be carried out: it has just been sent, or its
