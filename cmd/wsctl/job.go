@@ -83,6 +83,17 @@ func (a *app) withJobs(ctx context.Context, where *whereOptions, do func(*connec
 	return do(c)
 }
 
+// withJob does something about one job.
+func (a *app) withJob(ctx context.Context, where *whereOptions, ref string, do func(*connection, orchestrator.Job) error) error {
+	return a.withJobs(ctx, where, func(c *connection) error {
+		j, err := c.FindJob(ctx, ref)
+		if err != nil {
+			return err
+		}
+		return do(c, j)
+	})
+}
+
 // completeJobs offers the ids of jobs.
 func (a *app) completeJobs(where *whereOptions) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, begin string) (ids []string, _ cobra.ShellCompDirective) {

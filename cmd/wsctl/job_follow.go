@@ -55,12 +55,8 @@ func newLogsCommand(a *app) *cobra.Command {
 			}
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return a.withJobs(ctx, &where, func(c *connection) error {
-				j, err := c.FindJob(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				j, err = a.followJob(ctx, c, j, o)
+			return a.withJob(ctx, &where, args[0], func(c *connection, j orchestrator.Job) error {
+				j, err := a.followJob(ctx, c, j, o)
 				if n := j.Stdout.Dropped + j.Stderr.Dropped; err == nil && n > 0 {
 					a.ui.warn("%d bytes that came after the limit of %d were dropped", n, j.MaxOutput)
 				}
@@ -160,11 +156,7 @@ func newAttachCommand(a *app) *cobra.Command {
 		Example: attachExample,
 		Args:    takes(1, 1, "one job"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withJobs(cmd.Context(), &where, func(c *connection) error {
-				j, err := c.FindJob(cmd.Context(), args[0])
-				if err != nil {
-					return err
-				}
+			return a.withJob(cmd.Context(), &where, args[0], func(c *connection, j orchestrator.Job) error {
 				o := followOptions{stdout: true, stderr: true, follow: true, skip: !fromStart}
 				return a.attach(cmd.Context(), c, j, o, signals, j.Input && !noInput)
 			})

@@ -90,17 +90,14 @@ func (a *app) runJob(cmd *cobra.Command, o *jobRunOptions, name string, rest []s
 		}
 		if o.json {
 			s.Wait = o.wait.value
-			j, err := c.StartJob(ctx, w.ID, s)
-			if err != nil {
-				return stopped(ctx, err)
-			}
-			return errors.Join(a.ui.object(j), endOrGoesOn(o, j))
 		}
 		j, err := c.StartJob(ctx, w.ID, s)
-		if err != nil {
+		switch {
+		case err != nil:
 			return stopped(ctx, err)
-		}
-		if !o.wait.set {
+		case o.json:
+			return errors.Join(a.ui.object(j), endOrGoesOn(o, j))
+		case !o.wait.set:
 			return a.ui.result([]byte(j.ID + "\n"))
 		}
 		return a.watchJob(ctx, c, o, j)
@@ -177,11 +174,7 @@ func newJobInputCommand(a *app) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, stop := untilSignal(cmd.Context())
 			defer stop()
-			return a.withJobs(ctx, &where, func(c *connection) error {
-				j, err := c.FindJob(ctx, args[0])
-				if err != nil {
-					return err
-				}
+			return a.withJob(ctx, &where, args[0], func(c *connection, j orchestrator.Job) error {
 				return stopped(ctx, feedJob(ctx, c, j, a.ui.in, end))
 			})
 		},
