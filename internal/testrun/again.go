@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,8 +67,8 @@ func exactly(name string) string {
 }
 
 // closeUnsteady prints what has failed only beside others.
-func (r *report) closeUnsteady(w io.Writer) {
+func (r *report) closeUnsteady() {
 	if len(r.unsteady) > 0 {
-		fmt.Fprintf(w, "failed beside others, passed alone:\n    %s\n", strings.Join(r.unsteady, "\n    "))
+		fmt.Fprintf(r.out, "failed beside others, passed alone:\n    %s\n", strings.Join(r.unsteady, "\n    "))
 	}
 }

@@ -191,7 +191,7 @@ func (r *report) close() {
 	if r.elsehow > 0 {
 		fmt.Fprintf(r.out, "%d skipped as another user had run as root\n", r.elsehow)
 	}
-	r.closeUnsteady(r.out)
+	r.closeUnsteady()
 	fmt.Fprintf(r.out, "%d passed, %d failed, %d skipped\n", r.passed, r.failed, r.skipped)
 }
 
