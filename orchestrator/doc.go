@@ -9,7 +9,8 @@
 //
 // The files: workspace.go and store.go say what a workspace is and where that is
 // kept; create.go, remove.go and change.go what is done with one; upload.go, roots.go,
-// unpack_linux.go and bundle.go what it begins with; open.go who uses it; budget.go, expire.go and pool.go how the machine is shared; audit.go,
-// events.go and metrics.go what is told; the files job*.go are jobs; routes.go and client.go the two sides
-// of the wire.
+// unpack_linux.go and bundle.go what it begins with; open.go who uses it; budget.go,
+// expire.go and pool.go how the machine is shared; audit.go, events.go and metrics.go
+// what is told; the files job*.go are jobs; routes.go and client.go the two sides of
+// the wire.
 package orchestrator

@@ -155,22 +155,14 @@ func (s JobSpec) check() error {
 // FindJob returns the one of list that ref names: its id, or the beginning of its
 // id that no other has. NOT_FOUND, or INVALID_ARGUMENT when several have.
 func FindJob(list []Job, ref string) (Job, error) {
-	var begins []Job
-	for _, j := range list {
-		if j.ID == ref {
-			return j, nil
-		}
-		if len(ref) >= minPrefix && strings.HasPrefix(j.ID, ref) {
-			begins = append(begins, j)
-		}
-	}
-	switch len(begins) {
+	found, n := named(list, ref, func(j Job) (string, bool) { return j.ID, false })
+	switch n {
 	case 0:
-		return Job{}, noJob(ref)
+		return found, noJob(ref)
 	case 1:
-		return begins[0], nil
+		return found, nil
 	}
-	return Job{}, workspace.Errorf(workspace.ErrInvalidArgument, "find", ref, "%d jobs have ids that begin so; give more of it", len(begins))
+	return Job{}, workspace.Errorf(workspace.ErrInvalidArgument, "find", ref, "%d jobs have ids that begin so; give more of it", n)
 }
 
 func noJob(ref string) error {

@@ -56,24 +56,13 @@ func (o *Orchestrator) recoverJobs(ctx context.Context) error {
 
 // removeJobLeaks removes what jobs wrote that nobody knows of.
 func (o *Orchestrator) removeJobLeaks() error {
-	workspaces, err := os.ReadDir(o.jobs.dir)
-	if err != nil {
-		return workspace.Errorf(workspace.ErrIO, "open", o.jobs.dir, "%w", err)
+	if err := o.removeUnknown(o.jobs.dir, o.hasWorkspace); err != nil {
+		return err
 	}
-	for _, w := range workspaces {
-		dir := filepath.Join(o.jobs.dir, w.Name())
-		if o.entries[w.Name()] == nil {
-			o.leak(w.Name(), os.RemoveAll(dir))
-			continue
-		}
-		all, err := os.ReadDir(dir)
-		if err != nil {
-			return workspace.Errorf(workspace.ErrIO, "open", dir, "%w", err)
-		}
-		for _, j := range all {
-			if o.jobs.all[j.Name()] == nil && j.Name() != doorName {
-				o.leak(j.Name(), os.RemoveAll(filepath.Join(dir, j.Name())))
-			}
+	hasJob := func(name string) bool { return o.jobs.all[name] != nil || name == doorName }
+	for id := range o.entries {
+		if err := o.removeUnknown(filepath.Join(o.jobs.dir, id), hasJob); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -117,14 +106,11 @@ func (o *Orchestrator) awaitJob(ctx context.Context, j *job, wait time.Duration)
 		if r.Over() {
 			return
 		}
-		select {
-		case <-more:
-		case <-ctx.Done():
-			return
-		case <-o.life.Done():
-			return
-		case <-t.C:
+		late, err := o.await(ctx, "stop", r.ID, more, t)
+		if late {
 			o.log.Warn("a job has not ended with its workspace", "job", r.ID)
+		}
+		if late || err != nil {
 			return
 		}
 	}

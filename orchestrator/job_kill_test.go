@@ -3,15 +3,12 @@
 package orchestrator_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -63,17 +60,8 @@ func TestJobsOutliveAKilledServer(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "server")
 	started := map[string]string{}
 	for round := range enginetest.Rounds(50) {
-		c := exec.Command(os.Args[0], "-test.run=^TestJobsOutliveAKilledServer$")
-		c.Env = append(os.Environ(), jobVictimDir+"="+dir, "WSCTL_TEST_KEEPER="+enginetest.Keeper(t))
-		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		c, lines := startVictim(t, jobVictimDir+"="+dir, "WSCTL_TEST_KEEPER="+enginetest.Keeper(t))
+		for lines.Scan() {
 			f := strings.Fields(lines.Text())
 			if len(f) == 3 && f[0] == "started" {
 				started[f[1]] = f[2]

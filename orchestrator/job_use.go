@@ -76,15 +76,27 @@ func (o *Orchestrator) WaitJob(ctx context.Context, ref, id string, wait time.Du
 		if r.Over() || wait <= 0 {
 			return j.now().Job, nil
 		}
-		select {
-		case <-more:
-		case <-t.C:
-			return j.now().Job, nil
-		case <-ctx.Done():
-			return Job{}, workspace.Errorf(workspace.ErrAborted, "job", id, "%w", ctx.Err())
-		case <-o.life.Done():
-			return Job{}, workspace.Errorf(workspace.ErrUnavailable, "job", id, "the server is going down; the job goes on")
+		late, err := o.await(ctx, "job", id, more, t)
+		if err != nil {
+			return Job{}, err
 		}
+		if late {
+			return j.now().Job, nil
+		}
+	}
+}
+
+// await waits until there is more of a job; late tells that t has run down before.
+func (o *Orchestrator) await(ctx context.Context, op, id string, more <-chan struct{}, t *time.Timer) (late bool, err error) {
+	select {
+	case <-more:
+		return false, nil
+	case <-t.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, workspace.Errorf(workspace.ErrAborted, op, id, "%w", ctx.Err())
+	case <-o.life.Done():
+		return false, workspace.Errorf(workspace.ErrUnavailable, op, id, "the server is going down; the job goes on")
 	}
 }
 
@@ -138,14 +150,8 @@ func (o *Orchestrator) JobOutput(ctx context.Context, ref, id string, q JobQuery
 			}
 			return out, nil
 		}
-		select {
-		case <-more:
-		case <-t.C:
-			late = true
-		case <-ctx.Done():
-			return JobOutput{}, workspace.Errorf(workspace.ErrAborted, op, id, "%w", ctx.Err())
-		case <-o.life.Done():
-			return JobOutput{}, workspace.Errorf(workspace.ErrUnavailable, op, id, "the server is going down; the job goes on")
+		if late, err = o.await(ctx, op, id, more, t); err != nil {
+			return JobOutput{}, err
 		}
 	}
 }

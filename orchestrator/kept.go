@@ -33,13 +33,22 @@ func (o *Orchestrator) removeSnapshots(w Workspace) error {
 
 // removeLostSnapshots removes those that no workspace has.
 func (o *Orchestrator) removeLostSnapshots() error {
-	dir := filepath.Join(o.cfg.Dir, snapshotsName)
+	return o.removeUnknown(filepath.Join(o.cfg.Dir, snapshotsName), o.hasWorkspace)
+}
+
+// hasWorkspace tells whether there is a workspace with that id, while nobody else is
+// at work yet.
+func (o *Orchestrator) hasWorkspace(id string) bool { return o.entries[id] != nil }
+
+// removeUnknown removes what is in one of our own directories, which need not be
+// there, and unknown.
+func (o *Orchestrator) removeUnknown(dir string, known func(name string) bool) error {
 	list, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return workspace.Errorf(workspace.ErrIO, "open", dir, "%w", err)
 	}
 	for _, d := range list {
-		if o.entries[d.Name()] == nil {
+		if !known(d.Name()) {
 			o.leak(d.Name(), os.RemoveAll(filepath.Join(dir, d.Name())))
 		}
 	}

@@ -74,6 +74,23 @@ func victim(dir string) {
 	select {}
 }
 
+// startVictim runs this test in a copy of this program that finds env, and returns
+// the lines that the copy prints. It ends with us.
+func startVictim(t *testing.T, env ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$")
+	c.Env = append(os.Environ(), env...)
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return c, bufio.NewScanner(out)
+}
+
 // A server that is killed at any moment loses nothing that it has acknowledged,
 // keeps nothing that it has not, and its log is whole up to its end.
 func TestKilled(t *testing.T) {
@@ -84,18 +101,9 @@ func TestKilled(t *testing.T) {
 	made, removing := map[string]string{}, map[string]bool{}
 	rounds := enginetest.Rounds(100)
 	for round := range rounds {
-		c := exec.Command(os.Args[0], "-test.run=^TestKilled$")
-		c.Env = append(os.Environ(), victimDir+"="+dir)
-		c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		out, err := c.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		c, lines := startVictim(t, victimDir+"="+dir)
 		time.AfterFunc(50*time.Millisecond+rand.N(250*time.Millisecond), func() { _ = c.Process.Kill() })
-		for lines := bufio.NewScanner(out); lines.Scan(); {
+		for lines.Scan() {
 			what, id, _ := strings.Cut(lines.Text(), " ")
 			switch what {
 			case "made", "wrote":

@@ -184,22 +184,29 @@ const minPrefix = 4
 // Find returns the one of list that ref names: its name, its id, or the beginning
 // of its id that no other has. NOT_FOUND, or INVALID_ARGUMENT when several have.
 func Find(list []Workspace, ref string) (Workspace, error) {
-	var begins []Workspace
-	for _, w := range list {
-		if w.Name == ref || w.ID == ref {
-			return w, nil
-		}
-		if len(ref) >= minPrefix && strings.HasPrefix(w.ID, ref) {
-			begins = append(begins, w)
-		}
-	}
-	switch len(begins) {
+	found, n := named(list, ref, func(w Workspace) (string, bool) { return w.ID, w.Name == ref })
+	switch n {
 	case 0:
-		return Workspace{}, noWorkspace(ref)
+		return found, noWorkspace(ref)
 	case 1:
-		return begins[0], nil
+		return found, nil
 	}
-	return Workspace{}, workspace.Errorf(workspace.ErrInvalidArgument, "find", ref, "%d workspaces have ids that begin so; give more of it, or the name", len(begins))
+	return Workspace{}, workspace.Errorf(workspace.ErrInvalidArgument, "find", ref, "%d workspaces have ids that begin so; give more of it, or the name", n)
+}
+
+// named returns the one of list that ref names and how many it may mean. known tells
+// of one its id, and whether ref is another name of it.
+func named[T any](list []T, ref string, known func(T) (id string, is bool)) (found T, n int) {
+	for _, v := range list {
+		id, is := known(v)
+		if is || id == ref {
+			return v, 1
+		}
+		if len(ref) >= minPrefix && strings.HasPrefix(id, ref) {
+			found, n = v, n+1
+		}
+	}
+	return found, n
 }
 
 func noWorkspace(ref string) error {
