@@ -409,10 +409,13 @@ func (d *Driver) join(ctx context.Context, b *box, p *plan) error {
 			if why, told := b.fate(ctx); told != nil || why != runsOn {
 				return cmp.Or(told, errStale)
 			}
-			if tries >= attachTries || ctx.Err() != nil {
-				return engineError(ctx, "start", err)
+			switch {
+			case tries < attachTries && ctx.Err() == nil:
+				continue // it was paused
+			case errdefs.IsConflict(err):
+				return b.pausedMoment()
 			}
-			continue // it was paused
+			return engineError(ctx, "start", err)
 		}
 		err := d.greet(ctx, b)
 		if err == nil {

@@ -3,9 +3,12 @@ package container
 import (
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
+	"strings"
 	"time"
 
+	"github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types"
 )
 
@@ -77,8 +80,12 @@ func hijack(ctx context.Context, call func(context.Context) (types.HijackedRespo
 	defer cancel()
 	resp, err := call(bounded)
 	if err != nil {
-		if bounded.Err() != nil {
+		switch {
+		case bounded.Err() != nil:
 			err = bounded.Err()
+		case strings.HasSuffix(err.Error(), "received 409"):
+			// The client tells the status in its text alone.
+			err = fmt.Errorf("%w: %w", errdefs.ErrConflict, err)
 		}
 		return types.HijackedResponse{}, err
 	}

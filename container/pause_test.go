@@ -230,6 +230,28 @@ func between(t *testing.T, with func(pass http.Handler) http.Handler) *container
 	return e
 }
 
+// An engine refuses to attach to a container that is paused. Where it runs again when
+// it is asked why, it was a pause: the caller is to try again.
+func TestAttachRefusedInAPauseIsBusy(t *testing.T) {
+	t.Parallel()
+	e, root, o := connect(t), newRoot(t), named(t)
+	up(t, e, root, o)
+	paused := between(t, func(pass http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/attach") {
+				w.WriteHeader(http.StatusConflict)
+				_, _ = io.WriteString(w, `{"message":"container is paused, unpause the container before attach"}`)
+				return
+			}
+			pass.ServeHTTP(w, r)
+		})
+	})
+	_, err := adopt(t, paused, o.Name).Exec(t.Context(), workspace.Command{Args: []string{"true"}})
+	if !errors.Is(err, workspace.ErrBusy) || !strings.Contains(err.Error(), "paused a moment ago") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A process that the kernel does not freeze, because it waits for a disk, delays a
 // pause. One that goes on waiting is told, and everything runs on.
 func TestPauseOfWhatCannotBeFrozen(t *testing.T) {
