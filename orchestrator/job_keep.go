@@ -36,6 +36,7 @@ func (o *Orchestrator) recoverJobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var running []*job
 	for _, r := range list {
 		e := o.entries[r.Workspace]
 		if e == nil {
@@ -47,9 +48,13 @@ func (o *Orchestrator) recoverJobs(ctx context.Context) error {
 		j := &job{e: e, rec: r, dir: filepath.Join(o.jobs.dir, r.Workspace, r.ID), more: make(chan struct{})}
 		o.jobs.all[r.ID] = j
 		if !r.Over() {
-			// Its end, if it has ended, shows at once.
-			o.watchJob(j)
+			running = append(running, j)
 		}
+	}
+	// One that has ended shows at once, and may be forgotten: the others must be
+	// known by then.
+	for _, j := range running {
+		o.watchJob(j)
 	}
 	return nil
 }
@@ -59,7 +64,12 @@ func (o *Orchestrator) removeJobLeaks() error {
 	if err := o.removeUnknown(o.jobs.dir, o.hasWorkspace); err != nil {
 		return err
 	}
-	hasJob := func(name string) bool { return o.jobs.all[name] != nil || name == doorName }
+	// Those that run are watched already.
+	hasJob := func(name string) bool {
+		o.jobs.mu.Lock()
+		defer o.jobs.mu.Unlock()
+		return o.jobs.all[name] != nil || name == doorName
+	}
 	for id := range o.entries {
 		if err := o.removeUnknown(filepath.Join(o.jobs.dir, id), hasJob); err != nil {
 			return err
