@@ -54,6 +54,10 @@ type box struct {
 	shell1 *shellKeeper
 	// gone is closed when the stream to PID 1 has ended.
 	gone <-chan struct{}
+	// life ends, by over, with the container or this process's part in it, and
+	// with it the streams of execs: an engine does not end each that it should.
+	life context.Context //nolint:containedctx // that of the streams
+	over context.CancelFunc
 	// attached is that stream: closing it is the end of a container that is
 	// not detached.
 	attached *stream
@@ -95,6 +99,7 @@ func (b *box) takeRecreated() string {
 // detached one is ended only: what was installed in it stays for the next start.
 // It may be called again.
 func (b *box) end(ctx context.Context) error {
+	defer b.over()
 	if b.pool != nil {
 		b.pool.close()
 	}
@@ -111,6 +116,7 @@ func (b *box) end(ctx context.Context) error {
 
 // detach lets the container go on without this process.
 func (b *box) detach() {
+	defer b.over()
 	if b.pool != nil {
 		b.pool.close()
 	}

@@ -109,7 +109,8 @@ func (b *box) exec(ctx context.Context, argv []string) (_ *stream, err error) {
 	if err != nil {
 		return nil, &notRun{err}
 	}
-	return &stream{hijacked: resp, exec: created.ID, begun: release}, nil
+	forget := context.AfterFunc(b.life, func() { _ = resp.Conn.Close() })
+	return &stream{hijacked: resp, exec: created.ID, begun: release, forget: forget}, nil
 }
 
 // stdin is the standard input of a stream on its own: closing it leaves the

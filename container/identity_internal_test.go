@@ -6,7 +6,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/wsctl/wsctl/reaper"
 	"github.com/wsctl/wsctl/workspace"
 )
 
@@ -31,7 +30,7 @@ func createdAs(t *testing.T, d *Driver, change func(*createRequest)) (*box, *pla
 		t.Fatal(err)
 	}
 	change(&req)
-	b := &box{engine: d.engine, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, expected: p.expected, state: p.state}
+	b := d.newBox(p)
 	if b.id, err = d.create(ctx, req, b.name); err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,9 @@ func (d *Driver) start(ctx context.Context) (_ *box, err error) {
 
 // newBox is the container that p plans, before it is made.
 func (d *Driver) newBox(p *plan) *box {
+	life, over := context.WithCancel(context.Background())
 	return &box{
+		life: life, over: over,
 		engine: d.engine, execs: brake{d.root}, name: reaper.Name(p.tag.ID), keeper: p.spec.Keeper, unset: p.image.Unset,
 		expected: p.expected, state: p.state, detached: p.spec.Detached, homeSource: p.sourceOf(guestHome), door: p.sourceOf(guestDoor), protected: d.protectedIDs(p.expected.Sources),
 	}
@@ -290,7 +292,7 @@ func (b *box) attach(ctx context.Context) error {
 		return err
 	}
 	gone := make(chan struct{})
-	b.attached, b.gone = &stream{hijacked: resp, begun: func() {}}, gone
+	b.attached, b.gone = &stream{hijacked: resp, begun: func() {}, forget: func() bool { return false }}, gone
 	b.said = &head{limit: 1 << 10}
 	if b.keeper != "" {
 		b.pid1 = keeper.NewInitClient(b.attached)

@@ -23,8 +23,9 @@ const writeTimeout = 10 * time.Second
 // terminal. Writes may come from any goroutine.
 type stream struct {
 	hijacked types.HijackedResponse
-	exec     string // the exec's id, empty for PID 1
-	begun    func() // called when the exec's process is there, or will not be
+	exec     string      // the exec's id, empty for PID 1
+	begun    func()      // called when the exec's process is there, or will not be
+	forget   func() bool // ends that the end of the box closes it
 	writes   sync.Mutex
 }
 
@@ -64,6 +65,7 @@ func (s *stream) CloseWrite() error { return s.hijacked.CloseWrite() }
 // Close ends the connection; demux returns.
 func (s *stream) Close() error {
 	s.begun()
+	s.forget()
 	return s.hijacked.Conn.Close()
 }
 
