@@ -55,6 +55,10 @@ type disk struct {
 	// who is admitted by the next one is not ended for what this one has found.
 	measuring sync.Mutex
 
+	life context.Context //nolint:containedctx // until close
+	halt context.CancelFunc
+	loop sync.WaitGroup // what looks as long as something may write
+
 	mu      sync.Mutex
 	running map[*watched]struct{}
 	kept    bool
@@ -74,7 +78,9 @@ type diskState struct {
 
 // newDisk begins to watch. base is measured before the first command.
 func newDisk(trees []*os.File, limit, base int64, closed int) *disk {
+	life, halt := context.WithCancel(context.Background())
 	return &disk{
+		life: life, halt: halt,
 		trees: trees, limit: limit, base: base, closed: closed, running: map[*watched]struct{}{},
 		layer: func(context.Context) int64 { return -1 }, endAll: func(context.Context) {},
 	}
@@ -188,7 +194,7 @@ func (k *disk) watch(r workspace.Running, kept bool) workspace.Running {
 	k.kept = k.kept || kept
 	if !k.looping && !k.stopped {
 		k.looping = true
-		go k.loop()
+		k.loop.Go(k.goOnLooking)
 	}
 	k.mu.Unlock()
 	go func() {
@@ -209,12 +215,16 @@ func (w *watched) Wait() (workspace.Exit, error) {
 	return exit, err
 }
 
-// loop looks, as long as something may write.
-func (k *disk) loop() {
-	ctx := context.Background()
+// goOnLooking looks as long as something may write.
+func (k *disk) goOnLooking() {
 	t := time.NewTicker(diskTick)
 	defer t.Stop()
-	for range t.C {
+	for {
+		select {
+		case <-t.C:
+		case <-k.life.Done():
+			return
+		}
 		k.mu.Lock()
 		if k.stopped || len(k.running) == 0 && !k.kept {
 			k.looping = false
@@ -224,7 +234,7 @@ func (k *disk) loop() {
 		over := k.over
 		k.mu.Unlock()
 		if over != nil || k.due() {
-			k.enforce(ctx)
+			k.enforce(k.life)
 		}
 	}
 }
@@ -279,10 +289,12 @@ func (k *disk) end(ctx context.Context, why error, all bool) {
 	}
 }
 
-// close ends the watch.
+// close ends the watch, and returns when nothing reads the trees any more.
 func (k *disk) close() {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.stopped = true
+	k.mu.Unlock()
+	k.halt()
+	k.loop.Wait()
 	_ = k.home.Close()
 }
